@@ -1,0 +1,29 @@
+import type { Batch } from "../batch.ts";
+
+/** Logits of a step, row after row in the order of the batch. Valid until the next `run`. */
+export interface Logits {
+  readonly rowCount: number;
+  readonly vocabularyTokens: number;
+  /** `[rowCount, vocabularyTokens]`, f32. */
+  readonly values: Float32Array;
+}
+
+/**
+ * Runs steps of one model over its own paged KV pool.
+ *
+ * A row's result depends on nothing but its own tokens and blocks, bit for bit: that makes batched
+ * equal to alone, chunked to whole, and a prefix hit to a miss.
+ */
+export interface Executor {
+  readonly vocabularyTokens: number;
+  readonly contextTokens: number;
+  readonly blockTokens: number;
+  readonly blockCount: number;
+  /** The largest `totalTokens` of a batch. */
+  readonly batchTokensMax: number;
+  /** Bytes of weights and of the KV pool, for the log and the report. */
+  readonly memory: { readonly weightBytes: number; readonly kvPoolBytes: number };
+  /** Rejects when the batch breaks the limits or the runtime fails; the KV of its rows is then void. */
+  run(batch: Batch): Promise<Logits>;
+  close(): Promise<void>;
+}

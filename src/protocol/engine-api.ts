@@ -1,0 +1,60 @@
+import * as z from "zod";
+
+const Count = z.int().min(0);
+
+/** First frame of a replica on its WebSocket to the pool: who it is and what it can hold. */
+export const ReplicaHello = z.object({
+  kind: z.literal("hello"),
+  /** Raised when a frame changes incompatibly; a pool closes connections of another version. */
+  protocolVersion: z.literal(1),
+  /** Where the gateway reaches this replica; must equal a replica of the pool's configuration. */
+  endpointUrl: z.url().max(512),
+  /** New in every life of the process, so that a restart is noticed. */
+  instanceId: z.string().min(1).max(64),
+  modelId: z.string().min(1).max(256),
+  contextTokens: Count,
+  blockTokens: Count,
+  blockCount: Count,
+  /** Sequences that may run in one step. */
+  sequencesMax: Count,
+  /** Requests that may wait for a slot. */
+  queueMax: Count,
+});
+export type ReplicaHello = z.infer<typeof ReplicaHello>;
+
+/**
+ * What a replica says about itself: on change, coalesced to 100 ms, and at least every 500 ms.
+ * It carries no instants, since the clocks of two machines differ.
+ */
+export const ReplicaReport = z.object({
+  kind: z.literal("report"),
+  /** 1, 2, 3 … within one connection; a pool ignores what is not newer. */
+  sequence: z.int().min(1),
+  queuedRequests: Count,
+  runningRequests: Count,
+  /** Blocks held by running sequences; cached but free blocks are not counted. */
+  usedBlocks: Count,
+  blockTokens: Count,
+  blockCount: Count,
+  /** Prompt tokens that are neither computed nor cached, of waiting and running requests. */
+  queuedUncachedTokens: Count,
+  /** Prompt tokens computed per second while prefilling, measured. */
+  prefillTokensPerSecond: z.number().min(0),
+  /** Decaying mean of one step's duration. */
+  stepMs: z.number().min(0),
+  /** The tightest TBT target among the requests that run or wait here. */
+  tightestTbtMs: z.number().positive().nullable(),
+  /** The highest dispatch of the pool's current epoch that has arrived here. */
+  lastDispatch: z.object({ epoch: z.string().max(64), number: z.int().min(1) }).nullable(),
+  /** True while the replica finishes what it has and takes nothing new. */
+  draining: z.boolean(),
+});
+export type ReplicaReport = z.infer<typeof ReplicaReport>;
+
+export const ReplicaFrame = z.discriminatedUnion("kind", [ReplicaHello, ReplicaReport]);
+export type ReplicaFrame = z.infer<typeof ReplicaFrame>;
+
+export const REPORT_COALESCE_MS = 100;
+export const REPORT_INTERVAL_MS = 500;
+/** One frame is far below this; a larger one is not ours. */
+export const REPLICA_FRAME_BYTES_MAX = 16_384;

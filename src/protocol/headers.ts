@@ -1,0 +1,20 @@
+/** Headers between gateway and engine. A client's own values of these never reach an engine. */
+export const ENGINE_HEADERS = {
+  requestId: "x-gw-request-id",
+  /** An opaque name of the tenant, for the engine's shares; never the tenant's own id. */
+  tenant: "x-gw-tenant",
+  /** The KV namespace: the engine makes it the parent of block 0. */
+  cacheSalt: "x-gw-cache-salt",
+  /** What is left of the first-token budget when the request is sent: a duration in ms. */
+  deadlineMs: "x-gw-deadline-ms",
+  /** The largest gap between two tokens that the tenant was promised, in ms. */
+  tbtMs: "x-gw-tbt-ms",
+  /** `<epoch>.<number>`: the pool's count of what it sent to this replica, echoed in reports. */
+  dispatch: "x-gw-dispatch",
+} as const;
+
+/** Headers between gateway and client. */
+export const CLIENT_HEADERS = {
+  requestId: "x-request-id",
+  serverTiming: "server-timing",
+} as const;

@@ -1,0 +1,25 @@
+/** A bound that a share of requests must meet: 0.99 and 500 read "p99 is at most 500 ms". */
+export interface PercentileTarget {
+  readonly percentileRatio: number;
+  readonly limitMs: number;
+}
+
+/** What a tenant was promised. A target that is absent was not promised. */
+export interface SloTargets {
+  readonly ttft?: PercentileTarget;
+  readonly tpot?: PercentileTarget;
+  readonly e2e?: PercentileTarget;
+  /** No gap between two tokens is longer than this. */
+  readonly tbtMaxMs?: number;
+}
+
+const p99 = (limitMs: number): PercentileTarget => ({ percentileRatio: 0.99, limitMs });
+
+/** The built-in promises, after the limits of MLPerf Inference. A configuration may add or replace. */
+export const BUILT_IN_CLASSES: Readonly<Record<string, SloTargets>> = {
+  interactive: { ttft: p99(500), tpot: p99(30) },
+  chat: { ttft: p99(1000), tpot: p99(50) },
+  standard: { ttft: p99(2000), tpot: p99(100) },
+  agent: { ttft: p99(3000), tpot: p99(100) },
+  bulk: { ttft: p99(10_000), tpot: p99(100) },
+};
