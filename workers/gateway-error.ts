@@ -1,0 +1,13 @@
+import type { Problem } from "../src/protocol/errors.ts";
+import { ERRORS } from "../src/protocol/errors.ts";
+
+/** A failure that ends a request with the table's status and envelope. Thrown by bodies only. */
+export class GatewayError extends Error {
+  readonly problem: Problem;
+
+  constructor(problem: Problem) {
+    super(problem.message ?? ERRORS[problem.code].message);
+    this.name = "GatewayError";
+    this.problem = problem;
+  }
+}
