@@ -1,0 +1,58 @@
+import { describe, type Validated } from "./validation.ts";
+
+/** Real requests nest below 20. Far deeper values make `JSON.stringify` overflow the stack. */
+export const JSON_DEPTH_MAX = 128;
+
+/**
+ * Parses the text of a request body. What is no JSON object, or nests deeper than
+ * `JSON_DEPTH_MAX`, is `invalid_json`.
+ */
+export function parseJsonObject(text: string): Validated<Readonly<Record<string, unknown>>> {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    return { kind: "invalid", problem: { code: "invalid_json" } };
+  }
+  if (!isRecord(body)) {
+    const message = `Expected the request body to be a JSON object, found ${describe(body)}`;
+    return { kind: "invalid", problem: { code: "invalid_json", message } };
+  }
+  if (nestsDeeperThan(text, JSON_DEPTH_MAX)) {
+    const message = `Expected the request body to nest at most ${JSON_DEPTH_MAX} levels deep`;
+    return { kind: "invalid", problem: { code: "invalid_json", message } };
+  }
+  return { kind: "valid", value: body };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+const QUOTE = 34;
+const BACKSLASH = 92;
+const OPENING_BRACKET = 91;
+const CLOSING_BRACKET = 93;
+const OPENING_BRACE = 123;
+const CLOSING_BRACE = 125;
+
+/** Counts brackets outside strings, in the text: walking the value would need a stack of its own. */
+function nestsDeeperThan(json: string, depthMax: number): boolean {
+  let depth = 0;
+  let isInString = false;
+  for (let index = 0; index < json.length; index += 1) {
+    const character = json.charCodeAt(index);
+    if (isInString) {
+      if (character === BACKSLASH) index += 1;
+      else if (character === QUOTE) isInString = false;
+    } else if (character === QUOTE) {
+      isInString = true;
+    } else if (character === OPENING_BRACKET || character === OPENING_BRACE) {
+      depth += 1;
+      if (depth > depthMax) return true;
+    } else if (character === CLOSING_BRACKET || character === CLOSING_BRACE) {
+      depth -= 1;
+    }
+  }
+  return false;
+}
