@@ -163,15 +163,13 @@ export function chatChunks(
     service_tier: "default",
     system_fingerprint: identity.systemFingerprint,
   });
-  const choice = (delta: ChatDelta, finish_reason: FinishReason | null): ChunkChoice => ({
-    index: 0,
-    delta,
-    logprobs: null,
-    finish_reason,
-  });
   return {
     delta: (delta) => chunk([choice(delta, null)], null),
     finish: (reason) => chunk([choice({}, reason)], null),
     usage: (usage) => chunk([], usage),
   };
+}
+
+function choice(delta: ChatDelta, finishReason: FinishReason | null): ChunkChoice {
+  return { index: 0, delta, logprobs: null, finish_reason: finishReason };
 }

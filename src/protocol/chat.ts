@@ -33,7 +33,7 @@ const Content = z.union([
   listOf(TextPart, PARTS_MAX, 1).transform((parts) => parts.map((part) => part.text).join("")),
 ]);
 
-const Name = optional(z.string().max(64));
+const Name = optional(z.string());
 
 const ToolCall = z.object({
   id: z.string(),
