@@ -1,0 +1,199 @@
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+import { Worker } from "node:worker_threads";
+import { monotonicNowMs } from "./clock.ts";
+import type { GenerateRequest } from "./engine/generate-request.ts";
+import { createStepWatchMemory, StepWatch } from "./step-watch.ts";
+import type {
+  EngineCommand,
+  EngineEvent,
+  EngineFacts,
+  EngineMessage,
+  EngineSnapshot,
+  EngineThreadInput,
+  EngineThreadOptions,
+} from "./thread-messages.ts";
+
+/** Hears what happens to one request; its last call is the terminal event. */
+export type EngineListener = (event: EngineEvent, atMs: number) => void;
+
+export type EngineCondition = "loading" | "serving" | "draining" | "failed" | "closed";
+
+export interface EngineClientOptions {
+  readonly thread: EngineThreadOptions;
+  /** A step that runs longer is taken for one that never ends. */
+  readonly stepMsMax?: number;
+  /** The program of the thread. */
+  readonly threadUrl?: URL;
+  /** Called when the condition or the snapshot is another one. */
+  readonly onChange?: () => void;
+}
+
+const THREAD_URL = new URL("./engine-thread.ts", import.meta.url);
+/** The largest step of a model that is of use on a CPU takes seconds. */
+const STEP_MS_MAX = 60_000;
+const WATCH_INTERVAL_MS = 250;
+
+/**
+ * The engine as the main thread sees it.
+ *
+ * Each submitted request hears exactly one terminal event, also when the thread dies or hangs, and
+ * hears nothing before `submit` returns. No more requests are open than may wait and run, so that
+ * a thread deep in a step does not gather a mailbox without bound.
+ */
+export class EngineClient {
+  /** Resolves with what was loaded; rejects when the thread fails before. */
+  readonly loaded: Promise<EngineFacts>;
+  /** Resolves when the thread is gone: with what broke it, or undefined after `close`. */
+  readonly ended: Promise<string | undefined>;
+
+  readonly #thread: Worker;
+  readonly #openRequestsMax: number;
+  readonly #onChange: () => void;
+  readonly #listeners = new Map<string, EngineListener>();
+  readonly #watchTimer: NodeJS.Timeout;
+  #condition: EngineCondition = "loading";
+  #snapshot: EngineSnapshot | undefined;
+  #resolveLoaded: (facts: EngineFacts) => void = () => {};
+  #rejectLoaded: (error: Error) => void = () => {};
+  #resolveEnded: (failure: string | undefined) => void = () => {};
+
+  constructor(options: EngineClientOptions) {
+    this.loaded = new Promise((resolve, reject) => {
+      this.#resolveLoaded = resolve;
+      this.#rejectLoaded = reject;
+    });
+    // A failure to load is told by `ended` as well, so nobody is obliged to await this one.
+    this.loaded.catch(() => {});
+    this.ended = new Promise((resolve) => (this.#resolveEnded = resolve));
+    this.#openRequestsMax = options.thread.queueMax + options.thread.sequencesMax;
+    this.#onChange = options.onChange ?? (() => {});
+
+    const watchMemory = createStepWatchMemory();
+    const workerData: EngineThreadInput = { options: options.thread, watchMemory };
+    const threadUrl = options.threadUrl ?? THREAD_URL;
+    this.#thread = new Worker(threadUrl, { workerData, execArgv: loaderArguments(threadUrl) });
+    this.#thread.on("message", (message: EngineMessage) => this.#hear(message));
+    this.#thread.on("error", (error) => this.#fail(`The engine thread broke: ${error.message}`));
+    this.#thread.on("exit", (code) => this.#fail(`The engine thread ended with code ${code}`));
+
+    const watch = new StepWatch(watchMemory);
+    const stepMsMax = options.stepMsMax ?? STEP_MS_MAX;
+    this.#watchTimer = setInterval(() => {
+      if (watch.runningMs(monotonicNowMs()) <= stepMsMax) return;
+      this.#fail(`A step of the engine has not ended after ${stepMsMax} ms`);
+    }, WATCH_INTERVAL_MS);
+  }
+
+  get condition(): EngineCondition {
+    return this.#condition;
+  }
+
+  /** Load and counters after the last step; undefined while loading. */
+  get snapshot(): EngineSnapshot | undefined {
+    return this.#snapshot;
+  }
+
+  /** Requests that have not heard their terminal event. */
+  get openRequests(): number {
+    return this.#listeners.size;
+  }
+
+  submit(request: GenerateRequest, listener: EngineListener): void {
+    const { id } = request;
+    if (this.#condition === "serving" && this.#listeners.size < this.#openRequestsMax) {
+      this.#listeners.set(id, listener);
+      this.#post({ kind: "submit", request });
+      return;
+    }
+    const event = this.#refusal(id);
+    queueMicrotask(() => listener(event, monotonicNowMs()));
+  }
+
+  /** Ends a request at the next step boundary; one that has ended already is left alone. */
+  cancel(id: string): void {
+    if (this.#listeners.has(id)) this.#post({ kind: "cancel", id });
+  }
+
+  /** Takes nothing new from now on; what waits or runs goes on. */
+  drain(): void {
+    if (this.#condition !== "loading" && this.#condition !== "serving") return;
+    this.#condition = "draining";
+    this.#post({ kind: "drain" });
+    this.#onChange();
+  }
+
+  /** Stops the thread. Requests that are still open fail with `reason`. */
+  async close(reason: string): Promise<void> {
+    this.#end("closed", reason, undefined);
+    await this.#thread.terminate();
+  }
+
+  #refusal(id: string): EngineEvent {
+    const condition = this.#condition;
+    if (condition === "serving") return { kind: "refused", id, reason: "queue-full" };
+    if (condition === "loading") return { kind: "failed", id, message: "The model is loading" };
+    if (condition === "failed") return { kind: "failed", id, message: "The engine is broken" };
+    return { kind: "refused", id, reason: "draining" };
+  }
+
+  #hear(message: EngineMessage): void {
+    switch (message.kind) {
+      case "loaded":
+        this.#snapshot = message.snapshot;
+        if (this.#condition === "loading") this.#condition = "serving";
+        this.#resolveLoaded(message.facts);
+        break;
+      case "events":
+        this.#snapshot = message.snapshot;
+        for (const event of message.events) this.#pass(event, message.atMs);
+        break;
+      case "broken":
+        this.#fail(message.message);
+        return;
+    }
+    this.#onChange();
+  }
+
+  #pass(event: EngineEvent, atMs: number): void {
+    const listener = this.#listeners.get(event.id);
+    if (listener === undefined) return;
+    if (event.kind !== "token" && event.kind !== "started") this.#listeners.delete(event.id);
+    listener(event, atMs);
+  }
+
+  #fail(message: string): void {
+    if (this.#condition === "failed" || this.#condition === "closed") return;
+    this.#end("failed", message, message);
+    void this.#thread.terminate();
+  }
+
+  #end(condition: "failed" | "closed", reason: string, failure: string | undefined): void {
+    if (this.#condition === "failed" || this.#condition === "closed") return;
+    this.#condition = condition;
+    clearInterval(this.#watchTimer);
+    this.#rejectLoaded(new Error(reason));
+    const atMs = monotonicNowMs();
+    for (const id of this.#listeners.keys()) {
+      this.#pass({ kind: "failed", id, message: reason }, atMs);
+    }
+    this.#onChange();
+    this.#resolveEnded(failure);
+  }
+
+  #post(command: EngineCommand): void {
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+    this.#thread.postMessage(command);
+  }
+}
+
+/**
+ * A thread does not inherit what the main thread's loader was set up with in every runner, so it
+ * is told by itself how to read TypeScript. Node 22.18 and later can without help.
+ */
+function loaderArguments(threadUrl: URL): string[] {
+  const isTypeScript = threadUrl.pathname.endsWith(".ts");
+  if (!isTypeScript || "typescript" in process.features) return [];
+  const tsx = createRequire(import.meta.url).resolve("tsx");
+  return ["--import", pathToFileURL(tsx).href];
+}

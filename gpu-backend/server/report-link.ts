@@ -1,0 +1,153 @@
+import { WebSocket } from "ws";
+import type { Random } from "../../src/base/random.ts";
+import {
+  REPLICA_FRAME_BYTES_MAX,
+  type ReplicaFrame,
+  type ReplicaHello,
+  type ReplicaReport,
+} from "../../src/protocol/engine-api.ts";
+import { monotonicNowMs } from "../clock.ts";
+import type { Log } from "../log.ts";
+import { reconnectDelayMs } from "./reconnect-delay.ts";
+import { ReportSchedule } from "./report-schedule.ts";
+
+/** All of a report but what the link itself counts. */
+export type ReportedState = Omit<ReplicaReport, "kind" | "sequence">;
+
+export interface ReportLinkOptions {
+  readonly poolUrl: string;
+  readonly secret: string;
+  readonly hello: ReplicaHello;
+  readonly readState: () => ReportedState;
+  readonly log: Log;
+  readonly random: Random;
+}
+
+const HANDSHAKE_MS_MAX = 5000;
+/** A pool that answers no ping for this long is taken for lost: TCP alone would need minutes. */
+const PING_INTERVAL_MS = 2000;
+/** While a pool cannot be reached, one attempt in so many is logged: about one a minute. */
+const ATTEMPTS_PER_LOG = 12;
+
+/**
+ * The engine's one WebSocket to its pool: hello, then reports as `ReportSchedule` says, until it is
+ * closed. A lost connection is dialled again for ever, since an engine without its pool still
+ * serves those who reach it.
+ */
+export class ReportLink {
+  readonly #options: ReportLinkOptions;
+  #socket: WebSocket | undefined;
+  #schedule = new ReportSchedule();
+  #sequence = 0;
+  #attempts = 0;
+  #isAnswered = false;
+  #isClosed = false;
+  #reportTimer: NodeJS.Timeout | undefined;
+  #reportTimerDueAtMs = Number.POSITIVE_INFINITY;
+  #pingTimer: NodeJS.Timeout | undefined;
+  #dialTimer: NodeJS.Timeout | undefined;
+
+  constructor(options: ReportLinkOptions) {
+    this.#options = options;
+    this.#dial();
+  }
+
+  /** Says that the state is no longer what the last report told. Cheap enough for every step. */
+  changed(): void {
+    if (this.#socket?.readyState !== WebSocket.OPEN) return;
+    this.#schedule.changed(monotonicNowMs());
+    this.#armReport();
+  }
+
+  /** Ends the connection and every attempt at another one. */
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#dialTimer);
+    this.#stopTimers();
+    this.#socket?.close(1001, "The engine stops");
+  }
+
+  #dial(): void {
+    this.#attempts += 1;
+    const socket = new WebSocket(this.#options.poolUrl, {
+      headers: { authorization: `Bearer ${this.#options.secret}` },
+      handshakeTimeout: HANDSHAKE_MS_MAX,
+      maxPayload: REPLICA_FRAME_BYTES_MAX,
+      perMessageDeflate: false,
+    });
+    this.#socket = socket;
+    let reason = "";
+    socket.on("open", () => this.#opened());
+    socket.on("pong", () => {
+      this.#isAnswered = true;
+      // Only now: a pool that accepts and hangs up at once must not be dialled at once.
+      this.#attempts = 0;
+    });
+    socket.on("error", (error) => (reason = error.message));
+    socket.on("close", (code, text) => this.#lost(reason || `${code} ${text.toString()}`.trim()));
+  }
+
+  #opened(): void {
+    this.#options.log("info", "pool-connected", { poolUrl: this.#options.poolUrl });
+    this.#schedule = new ReportSchedule();
+    this.#sequence = 0;
+    this.#send(this.#options.hello);
+    this.#report();
+    this.#isAnswered = true;
+    this.#pingTimer = setInterval(() => this.#ping(), PING_INTERVAL_MS);
+  }
+
+  #ping(): void {
+    if (!this.#isAnswered) {
+      this.#socket?.terminate();
+      return;
+    }
+    this.#isAnswered = false;
+    this.#socket?.ping();
+  }
+
+  #report(): void {
+    // What waits in the socket already is stale: more behind it would only be stale later.
+    if (this.#socket !== undefined && this.#socket.bufferedAmount <= REPLICA_FRAME_BYTES_MAX) {
+      this.#sequence += 1;
+      const state = this.#options.readState();
+      this.#send({ kind: "report", sequence: this.#sequence, ...state });
+    }
+    this.#schedule.sent(monotonicNowMs());
+    this.#armReport();
+  }
+
+  #armReport(): void {
+    const dueAtMs = this.#schedule.dueAtMs();
+    if (this.#reportTimer !== undefined && dueAtMs >= this.#reportTimerDueAtMs) return;
+    clearTimeout(this.#reportTimer);
+    this.#reportTimerDueAtMs = dueAtMs;
+    const delayMs = Math.max(dueAtMs - monotonicNowMs(), 0);
+    this.#reportTimer = setTimeout(() => {
+      this.#reportTimer = undefined;
+      this.#report();
+    }, delayMs);
+  }
+
+  #send(frame: ReplicaFrame): void {
+    this.#socket?.send(JSON.stringify(frame));
+  }
+
+  #lost(reason: string): void {
+    this.#stopTimers();
+    if (this.#isClosed) return;
+    const { log, poolUrl, random } = this.#options;
+    const isLogged = this.#attempts === 1 || this.#attempts % ATTEMPTS_PER_LOG === 0;
+    if (isLogged) log("warn", "pool-lost", { poolUrl, reason });
+    this.#dialTimer = setTimeout(
+      () => this.#dial(),
+      reconnectDelayMs(Math.max(this.#attempts, 1), random),
+    );
+  }
+
+  #stopTimers(): void {
+    clearTimeout(this.#reportTimer);
+    this.#reportTimer = undefined;
+    clearInterval(this.#pingTimer);
+  }
+}

@@ -1,0 +1,78 @@
+import type { GenerateEvent, GenerateRequest } from "./engine/generate-request.ts";
+
+/** What the engine thread is started with. */
+export interface EngineThreadOptions {
+  readonly modelDirectory: string;
+  readonly precision: "int8" | "f32";
+  readonly blockTokens: number;
+  /** Absent: as many as the default KV memory holds. */
+  readonly blockCount: number | undefined;
+  readonly batchTokensMax: number;
+  readonly sequencesMax: number;
+  readonly queueMax: number;
+  readonly prefixCache: boolean;
+}
+
+/** All that the engine thread is given at its start. */
+export interface EngineThreadInput {
+  readonly options: EngineThreadOptions;
+  /** Where the thread counts its steps, see `StepWatch`. */
+  readonly watchMemory: SharedArrayBuffer;
+}
+
+/** What the engine thread found when it had loaded the model. */
+export interface EngineFacts {
+  readonly modelRevision: string;
+  readonly parameterCount: number;
+  readonly vocabularyTokens: number;
+  readonly contextTokens: number;
+  readonly blockTokens: number;
+  readonly blockCount: number;
+  readonly weightBytes: number;
+  readonly kvPoolBytes: number;
+  /** Name and version of what runs the model. */
+  readonly runtime: string;
+  /** Tokens that end every answer. */
+  readonly endTokenIds: readonly number[];
+  /** What an operator ought to know of this machine and model; mostly empty. */
+  readonly notes: readonly string[];
+}
+
+/** Load and counters of the engine after a step. */
+export interface EngineSnapshot {
+  readonly queuedRequests: number;
+  readonly runningRequests: number;
+  readonly usedBlocks: number;
+  readonly queuedUncachedTokens: number;
+  readonly prefillTokensPerSecond: number;
+  readonly stepMs: number;
+  readonly tightestTbtMs: number | undefined;
+  readonly promptTokens: number;
+  readonly outputTokens: number;
+  readonly prefixQueriedTokens: number;
+  readonly prefixHitTokens: number;
+  readonly preemptions: number;
+  readonly retriedSteps: number;
+}
+
+/** From the main thread to the engine thread. */
+export type EngineCommand =
+  | { readonly kind: "submit"; readonly request: GenerateRequest }
+  | { readonly kind: "cancel"; readonly id: string }
+  | { readonly kind: "drain" };
+
+/** An engine event, or that a request's first tokens are being computed. */
+export type EngineEvent = GenerateEvent | { readonly kind: "started"; readonly id: string };
+
+/** From the engine thread to the main thread. */
+export type EngineMessage =
+  | { readonly kind: "loaded"; readonly facts: EngineFacts; readonly snapshot: EngineSnapshot }
+  | {
+      readonly kind: "events";
+      readonly events: readonly EngineEvent[];
+      /** When they happened, on the clock that all threads share. */
+      readonly atMs: number;
+      readonly snapshot: EngineSnapshot;
+    }
+  /** The last message of a thread that cannot go on. */
+  | { readonly kind: "broken"; readonly message: string };
