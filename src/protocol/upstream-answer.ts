@@ -1,0 +1,74 @@
+import * as z from "zod";
+
+const Count = z.int().min(0);
+const CHOICES_MAX = 128;
+
+/** The counts of an answer as any OpenAI-compatible server gives them. */
+export const UpstreamUsage = z.object({
+  prompt_tokens: Count,
+  completion_tokens: Count,
+  prompt_tokens_details: z.nullish(z.object({ cached_tokens: z.nullish(Count) })),
+});
+export type UpstreamUsage = z.infer<typeof UpstreamUsage>;
+
+// Counts that cannot be read are counts that are missing; the answer itself may be fine.
+const Usage = z.nullish(UpstreamUsage).catch(undefined);
+
+/** What the gateway reads of one chunk of a streamed answer. All else is passed on as text. */
+export const UpstreamChunk = z.object({
+  choices: z
+    .array(
+      z.object({
+        index: z.int().min(0).lt(CHOICES_MAX),
+        delta: z.nullish(z.record(z.string(), z.unknown())),
+        finish_reason: z.nullish(z.string()),
+      }),
+    )
+    .max(CHOICES_MAX),
+  usage: Usage,
+});
+export type UpstreamChunk = z.infer<typeof UpstreamChunk>;
+
+/** What the gateway reads of an answer that comes whole. */
+export const UpstreamCompletion = z.object({
+  choices: z
+    .array(z.object({ finish_reason: z.nullish(z.string()) }))
+    .min(1)
+    .max(CHOICES_MAX),
+  usage: Usage,
+});
+export type UpstreamCompletion = z.infer<typeof UpstreamCompletion>;
+
+/** An error object, under whatever status it came. Some servers write a bare string. */
+export const UpstreamErrorBody = z.object({
+  error: z.union([
+    z.string(),
+    z.object({
+      message: z.string().catch(""),
+      code: z.optional(z.unknown()),
+      param: z.optional(z.unknown()),
+    }),
+  ]),
+});
+export type UpstreamErrorBody = z.infer<typeof UpstreamErrorBody>;
+
+/**
+ * Whether a choice ended because its server failed. Such an answer is cut, and a client that sees
+ * these reasons before a clean end takes it for a whole one.
+ */
+export function isFailedFinish(finishReason: string | null | undefined): boolean {
+  return finishReason === "error" || finishReason === "abort";
+}
+
+/**
+ * Whether a delta brings output: anything but a role that is not empty. A role alone, or an empty
+ * text, comes before the first token exists.
+ */
+export function carriesOutput(delta: Readonly<Record<string, unknown>> | null | undefined) {
+  return Object.entries(delta ?? {}).some(([name, value]) => name !== "role" && !isEmpty(value));
+}
+
+function isEmpty(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0;
+  return value === null || value === undefined || value === "";
+}

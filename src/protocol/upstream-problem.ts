@@ -1,0 +1,109 @@
+import type { ErrorCode, Problem } from "./errors.ts";
+import { ERRORS } from "./errors.ts";
+import { UpstreamErrorBody } from "./upstream-answer.ts";
+
+/** A model server's refusal or failure in our words. */
+export interface UpstreamFault {
+  readonly problem: Problem;
+  /**
+   * `request`: the client's own fault, the same on every replica. `overload`: this replica has no
+   * room. `failure`: it could not answer, which says something about its health.
+   */
+  readonly kind: "request" | "overload" | "failure";
+  /** Whether another replica may do better. */
+  readonly isRetryable: boolean;
+}
+
+const RETRY_AFTER_MS_DEFAULT = 1000;
+/** A message is for a person; a longer one is a dump. */
+const MESSAGE_CHARACTERS_MAX = 1000;
+
+/** A refusal that is about us: the engine was started to take only what the gateway has salted. */
+const GATEWAY_FAULTS: ReadonlySet<string> = new Set(["missing_cache_salt"]);
+
+/**
+ * Reads an answer with an error status. Our engine's code, parameter and message are kept where
+ * they concern the request; of a foreign server only the message is, and only where the request is
+ * at fault. Statuses about credentials or routes concern the gateway's own request, so the client
+ * sees them as `upstream_error`.
+ */
+export function faultOfStatus(answer: {
+  readonly status: number;
+  readonly body: unknown;
+  readonly retryAfterMs: number | undefined;
+}): UpstreamFault {
+  const said = errorOf(answer.body);
+  const retryAfterMs = answer.retryAfterMs ?? RETRY_AFTER_MS_DEFAULT;
+  switch (answer.status) {
+    case 400:
+    case 413:
+    case 422: {
+      if (GATEWAY_FAULTS.has(said.code ?? "")) return upstreamFailure(false);
+      return { kind: "request", isRetryable: false, problem: requestProblem(answer.status, said) };
+    }
+    case 429:
+    case 503:
+      return {
+        kind: "overload",
+        isRetryable: true,
+        problem: { code: "server_is_overloaded", retryAfterMs },
+      };
+    case 504:
+      return { kind: "failure", isRetryable: true, problem: { code: "timeout", retryAfterMs } };
+    default:
+      return upstreamFailure(answer.status === 502);
+  }
+}
+
+/** A replica that gave no usable answer, or none at all. */
+export function upstreamFailure(isRetryable: boolean): UpstreamFault {
+  return {
+    kind: "failure",
+    isRetryable,
+    problem: { code: "upstream_error", retryAfterMs: RETRY_AFTER_MS_DEFAULT },
+  };
+}
+
+/**
+ * Reads an error that came inside an answer of status 200, or returns `undefined` where the body
+ * is none. The codes of our engine that blame the server are kept with their message.
+ */
+export function problemInAnswer(body: unknown): Problem | undefined {
+  if (!UpstreamErrorBody.safeParse(body).success) return undefined;
+  const { code, message } = errorOf(body);
+  if (code === undefined || ERRORS[code].status < 500) return { code: "upstream_error" };
+  return { code, ...(message !== undefined && { message }) };
+}
+
+interface Said {
+  readonly code: ErrorCode | undefined;
+  readonly message: string | undefined;
+  readonly param: string | undefined;
+}
+
+function errorOf(body: unknown): Said {
+  const parsed = UpstreamErrorBody.safeParse(body);
+  if (!parsed.success) return { code: undefined, message: undefined, param: undefined };
+  const { error } = parsed.data;
+  const { message, code, param } =
+    typeof error === "string" ? { message: error, code: undefined, param: undefined } : error;
+  return {
+    code: isErrorCode(code) ? code : undefined,
+    message: message === "" ? undefined : message.slice(0, MESSAGE_CHARACTERS_MAX),
+    param: typeof param === "string" ? param.slice(0, MESSAGE_CHARACTERS_MAX) : undefined,
+  };
+}
+
+function requestProblem(status: number, { code, message, param }: Said): Problem {
+  const isOurs = code !== undefined && (ERRORS[code].status === 400 || ERRORS[code].status === 413);
+  const fallback = status === 413 ? "request_too_large" : "invalid_value";
+  return {
+    code: isOurs ? code : fallback,
+    ...(message !== undefined && { message }),
+    ...(param !== undefined && { param }),
+  };
+}
+
+function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === "string" && Object.hasOwn(ERRORS, code);
+}
