@@ -1,3 +1,4 @@
+import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
@@ -11,6 +12,32 @@ export default defineConfig({
             "test/{src,gpu-backend,simulation,cli}/**/*.test.ts",
           ],
           sequence: { groupOrder: 1 },
+          testTimeout: 30_000,
+        },
+      },
+      {
+        plugins: [
+          cloudflareTest({
+            main: "./workers/edge.ts",
+            wrangler: { configPath: "./wrangler.toml" },
+            miniflare: {
+              cf: false,
+              // Every value begins with the prefix that production refuses, or is a constant.
+              bindings: {
+                SLUICE_MODE: "local",
+                SLUICE_KEY_PEPPER: "sluice-local-key-pepper-of-the-tests",
+                SLUICE_CACHE_MASTER: "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc",
+                SLUICE_ADMIN_KEY: "sluice-local-admin-key-of-the-tests",
+                SLUICE_REPLICA_SECRET: "sluice-local-replica-secret-of-the-tests",
+              },
+            },
+          }),
+        ],
+        test: {
+          name: "workers",
+          include: ["test/workers/**/*.test.ts"],
+          globalSetup: ["test/support/scripted-upstream.ts"],
+          sequence: { groupOrder: 2 },
           testTimeout: 30_000,
         },
       },

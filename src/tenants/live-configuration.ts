@@ -1,5 +1,17 @@
 import * as z from "zod";
 import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
+import { EndpointUrl } from "./endpoint-url.ts";
+import type { DocumentPath, Mention } from "./references.ts";
+import { findRepeats, findUnknown } from "./references.ts";
+
+/** How much one configuration may hold; one Durable Object keeps all of it in memory. */
+export const CONFIGURATION_LIMITS = {
+  modelsMax: 256,
+  poolsMax: 64,
+  replicasPerPoolMax: 128,
+  tenantsMax: 10_000,
+  keysMax: 20_000,
+} as const;
 
 const Target = z.strictObject({
   percentileRatio: z.number().gt(0).lt(1),
@@ -16,7 +28,7 @@ const Targets = z.strictObject({
 
 export const LiveReplica = z.strictObject({
   replicaId: ReplicaId,
-  endpointUrl: z.url(),
+  endpointUrl: EndpointUrl,
   /** Requests of ours that may be there at once, queued or running; absent: what it reports. */
   requestsMax: z.int().positive().exactOptional(),
 });
@@ -25,7 +37,7 @@ export type LiveReplica = z.infer<typeof LiveReplica>;
 export const LivePool = z.strictObject({
   poolId: PoolId,
   engine: z.literal("sluice"),
-  replicas: z.array(LiveReplica),
+  replicas: z.array(LiveReplica).max(CONFIGURATION_LIMITS.replicasPerPoolMax),
   /** Requests that may wait in the pool. */
   queueMax: z.int().min(0),
 });
@@ -59,12 +71,21 @@ export const LiveKey = z.strictObject({
 });
 export type LiveKey = z.infer<typeof LiveKey>;
 
-/** What `sluice apply` makes of a `sluice.yaml`: units resolved, defaults filled in, keys hashed. */
-export const LiveConfiguration = z.strictObject({
-  models: z.array(LiveModel),
-  pools: z.array(LivePool),
-  tenants: z.array(LiveTenant),
-  keys: z.array(LiveKey),
+const Sections = z.strictObject({
+  models: z.array(LiveModel).max(CONFIGURATION_LIMITS.modelsMax),
+  pools: z.array(LivePool).max(CONFIGURATION_LIMITS.poolsMax),
+  tenants: z.array(LiveTenant).max(CONFIGURATION_LIMITS.tenantsMax),
+  keys: z.array(LiveKey).max(CONFIGURATION_LIMITS.keysMax),
+});
+
+/**
+ * What `sluice apply` makes of a `sluice.yaml`: units resolved, defaults filled in, keys hashed.
+ * Whatever this schema accepts is whole: every name it mentions exists, and nothing exists twice.
+ */
+export const LiveConfiguration = Sections.superRefine((configuration, refinement) => {
+  for (const { path, message } of findBrokenReferences(configuration)) {
+    refinement.addIssue({ code: "custom", path, message });
+  }
 });
 export type LiveConfiguration = z.infer<typeof LiveConfiguration>;
 
@@ -72,8 +93,56 @@ export type LiveConfiguration = z.infer<typeof LiveConfiguration>;
 export interface TenantAccess {
   readonly tenant: LiveTenant;
   readonly keyName: string;
+  /** The hash under which the key was found, so that the asker can compare it in constant time. */
+  readonly keyHash: string;
+  /** The tenant's models, in the tenant's order. */
   readonly models: readonly LiveModel[];
   readonly notBeforeAtMs?: number;
   readonly expiresAtMs?: number;
   readonly configurationVersion: number;
+}
+
+function findBrokenReferences({
+  models,
+  pools,
+  tenants,
+  keys,
+}: LiveConfiguration): { path: DocumentPath; message: string }[] {
+  const modelIds = models.map(({ modelId }, i) => mention(modelId, "models", i));
+  const poolIds = pools.map(({ poolId }, i) => mention(poolId, "pools", i));
+  const tenantIds = tenants.map(({ tenantId }, i) => mention(tenantId, "tenants", i));
+  const hashes = keys.map(({ hash }, i) => mention(hash, "keys", i));
+  // Across all pools, since an engine dials in to one pool.
+  const endpoints = pools.flatMap(({ replicas }, i) =>
+    replicas.map(({ endpointUrl }, j) => mention(endpointUrl, "pools", i, "replicas", j)),
+  );
+  const modelsOfTenants = tenants.map((tenant, i) =>
+    tenant.modelIds.map((modelId, j) => mention(modelId, "tenants", i, "modelIds", j)),
+  );
+
+  const repeats = [modelIds, poolIds, tenantIds, hashes, endpoints, ...modelsOfTenants].flatMap(
+    findRepeats,
+  );
+  const unknown = [
+    ...findUnknown(
+      models.map(({ poolId }, i) => mention(poolId, "models", i, "poolId")),
+      pools.map(({ poolId }) => poolId),
+    ),
+    ...findUnknown(
+      modelsOfTenants.flat(),
+      models.map(({ modelId }) => modelId),
+    ),
+    ...findUnknown(
+      keys.map(({ tenantId }, i) => mention(tenantId, "keys", i, "tenantId")),
+      tenants.map(({ tenantId }) => tenantId),
+    ),
+  ];
+  return [
+    ...repeats.map(({ repeat }) => ({ path: repeat.path, message: "is there twice" })),
+    ...unknown.map(({ path }) => ({ path, message: "names something that does not exist" })),
+  ];
+}
+
+function mention(name: string, ...path: DocumentPath): Mention {
+  return { name, path };
 }

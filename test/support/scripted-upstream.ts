@@ -1,0 +1,140 @@
+import { EventEmitter, once } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer } from "node:http";
+import { text } from "node:stream/consumers";
+import { setTimeout as pause } from "node:timers/promises";
+import type { TestProject } from "vitest/node";
+import * as z from "zod";
+import { assert } from "../../src/base/assert.ts";
+import type { ReceivedRequest } from "./upstream-script.ts";
+import { UpstreamStep } from "./upstream-script.ts";
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** One scripted engine. Tests share the process, never an engine. */
+interface ScriptedEngine {
+  /** One list of steps a request; the last one serves all that follow. */
+  answers: UpstreamStep[][];
+  readonly requests: Writable<ReceivedRequest>[];
+  readonly openGates: Set<string>;
+  /** Emits a gate's name when it opens. */
+  readonly gates: EventEmitter;
+}
+
+const Answers = z.array(z.array(UpstreamStep));
+
+const engines = new Map<string, ScriptedEngine>();
+
+/**
+ * Starts a foreign engine that misbehaves as it is told, for the tests that run inside workerd and
+ * cannot listen themselves. A test talks to `/engines/NAME` and steers it under `/control/NAME`.
+ */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const server = createServer((request, response) => {
+    route(request, response).catch((error: unknown) => {
+      console.error(error);
+      response.destroy();
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  assert(typeof address === "object" && address !== null, "a TCP server has an address object");
+  project.provide("upstreamUrl", `http://127.0.0.1:${address.port}`);
+  return async () => {
+    const closed = once(server, "close");
+    server.close();
+    server.closeAllConnections();
+    await closed;
+  };
+}
+
+async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const [, area, name = "", ...rest] = (request.url ?? "").split("/");
+  const engine = engineNamed(name);
+  const body = await text(request);
+  if (area === "control") {
+    response.end(JSON.stringify(control(engine, rest, body)));
+    return;
+  }
+  const received = {
+    method: request.method ?? "",
+    path: `/${rest.join("/")}`,
+    headers: Object.fromEntries(
+      Object.entries(request.headers).map(([header, value]) => [header, String(value)]),
+    ),
+    body,
+    closedEarly: false,
+  };
+  engine.requests.push(received);
+  response.on("close", () => {
+    received.closedEarly = !response.writableFinished;
+  });
+  const steps = engine.answers.length > 1 ? engine.answers.shift() : engine.answers[0];
+  await play(steps ?? [], engine, response);
+}
+
+function control(engine: ScriptedEngine, [subject, name = ""]: string[], body: string): unknown {
+  if (subject === "answers") engine.answers = Answers.parse(JSON.parse(body));
+  if (subject === "gates") {
+    engine.openGates.add(name);
+    engine.gates.emit(name);
+  }
+  return engine.requests;
+}
+
+async function play(
+  steps: readonly UpstreamStep[],
+  engine: ScriptedEngine,
+  response: ServerResponse,
+): Promise<void> {
+  const closed = once(response, "close");
+  for (const step of steps) {
+    if (response.destroyed) return;
+    // oxlint-disable-next-line no-await-in-loop -- the steps are a sequence in time
+    await Promise.race([perform(step, engine, response), closed]);
+  }
+}
+
+async function perform(
+  step: UpstreamStep,
+  engine: ScriptedEngine,
+  response: ServerResponse,
+): Promise<void> {
+  switch (step.kind) {
+    case "head":
+      response.writeHead(step.status, step.headers).flushHeaders();
+      return;
+    case "text":
+      response.write(step.text);
+      return;
+    case "bytes":
+      response.write(Buffer.from(step.base64, "base64"));
+      return;
+    case "gate":
+      if (!engine.openGates.has(step.name)) await once(engine.gates, step.name);
+      return;
+    case "pause":
+      await pause(step.ms);
+      return;
+    case "end":
+      response.end();
+      return;
+    case "reset":
+      response.socket?.resetAndDestroy();
+      return;
+    case "hang":
+      await once(response, "close");
+  }
+}
+
+function engineNamed(name: string): ScriptedEngine {
+  const engine = engines.get(name) ?? {
+    answers: [],
+    requests: [],
+    openGates: new Set(),
+    gates: new EventEmitter(),
+  };
+  engines.set(name, engine);
+  return engine;
+}

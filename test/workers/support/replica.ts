@@ -1,0 +1,90 @@
+import { env } from "cloudflare:workers";
+import { onTestFinished } from "vitest";
+import type { ReplicaHello, ReplicaReport } from "../../../src/protocol/engine-api.ts";
+import { REPORT_INTERVAL_MS } from "../../../src/protocol/engine-api.ts";
+
+/** A replica's connection to its pool, kept alive by reports until the test ends. */
+export interface ConnectedReplica {
+  readonly socket: WebSocket;
+  /** Resolves with the close code once the pool ends the connection. */
+  readonly closed: Promise<number>;
+  /** Changes what the replica says about itself and says it at once. */
+  report(change?: Partial<ReplicaReport>): void;
+  /** Leaves, as an engine that shuts down does. */
+  close(): void;
+}
+
+export interface ReplicaWish {
+  readonly poolId?: string;
+  readonly hello?: Partial<ReplicaHello>;
+  readonly report?: Partial<ReplicaReport>;
+}
+
+const IDLE_REPORT: Omit<ReplicaReport, "sequence"> = {
+  kind: "report",
+  queuedRequests: 0,
+  runningRequests: 0,
+  usedBlocks: 0,
+  blockTokens: 16,
+  blockCount: 1024,
+  queuedUncachedTokens: 0,
+  prefillTokensPerSecond: 5000,
+  stepMs: 10,
+  tightestTbtMs: null,
+  lastDispatch: null,
+  draining: false,
+};
+
+/**
+ * Dials in to a pool as an engine at `endpointUrl` does: hello, a first report, then one every
+ * `REPORT_INTERVAL_MS`. The pool's object is reached directly; the edge's own check of the secret
+ * has tests of its own.
+ */
+export async function connectReplica(
+  endpointUrl: string,
+  wish: ReplicaWish = {},
+): Promise<ConnectedReplica> {
+  const poolId = wish.poolId ?? "local";
+  const response = await env.POOLS.getByName(poolId).fetch(
+    `https://gateway.test/internal/pools/${poolId}`,
+    { headers: { upgrade: "websocket" } },
+  );
+  const socket = response.webSocket;
+  if (socket === null) throw new Error(`The pool answered ${response.status}, not an upgrade`);
+  const closed = new Promise<number>((resolve) => {
+    socket.addEventListener("close", (event) => resolve(event.code));
+  });
+  socket.accept();
+
+  const hello: ReplicaHello = {
+    kind: "hello",
+    protocolVersion: 1,
+    endpointUrl,
+    instanceId: crypto.randomUUID(),
+    modelId: "sluice-tiny",
+    contextTokens: 2048,
+    blockTokens: 16,
+    blockCount: 1024,
+    sequencesMax: 8,
+    queueMax: 8,
+    ...wish.hello,
+  };
+  socket.send(JSON.stringify(hello));
+
+  let latest = { ...IDLE_REPORT, ...wish.report };
+  let sequence = 0;
+  const report = (change: Partial<ReplicaReport> = {}): void => {
+    latest = { ...latest, ...change };
+    sequence += 1;
+    socket.send(JSON.stringify({ sequence, ...latest }));
+  };
+  report();
+  const heartbeat = setInterval(report, REPORT_INTERVAL_MS);
+  const close = (): void => {
+    clearInterval(heartbeat);
+    socket.close(1000, "the replica shuts down");
+  };
+  closed.then(() => clearInterval(heartbeat)).catch(() => {});
+  onTestFinished(close);
+  return { socket, closed, report, close };
+}

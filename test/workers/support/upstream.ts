@@ -1,0 +1,102 @@
+import { inject } from "vitest";
+import type { ReceivedRequest, UpstreamStep } from "../../support/upstream-script.ts";
+
+/** A scripted engine as a test sees it. */
+export interface Upstream {
+  readonly endpointUrl: string;
+  /** Sets what it answers: one list of steps a request, the last one for all that follow. */
+  answerWith(...answers: readonly (readonly UpstreamStep[])[]): Promise<void>;
+  openGate(name: string): Promise<void>;
+  /** What it received so far, oldest first. */
+  requests(): Promise<ReceivedRequest[]>;
+}
+
+/** Returns a fresh engine on loopback that answers nothing until it is told what. */
+export function anUpstream(): Upstream {
+  const upstreamUrl = inject("upstreamUrl");
+  const name = crypto.randomUUID();
+  const control = async (command: string, body = ""): Promise<ReceivedRequest[]> => {
+    const url = `${upstreamUrl}/control/${name}/${command}`;
+    const response = await fetch(url, { method: "POST", body });
+    return response.json();
+  };
+  return {
+    endpointUrl: `${upstreamUrl}/engines/${name}`,
+    async answerWith(...answers) {
+      await control("answers", JSON.stringify(answers));
+    },
+    async openGate(gate) {
+      await control(`gates/${gate}`);
+    },
+    requests: () => control("requests"),
+  };
+}
+
+export const EVENT_STREAM_HEAD: UpstreamStep = {
+  kind: "head",
+  status: 200,
+  headers: { "content-type": "text/event-stream; charset=utf-8" },
+};
+
+/** One SSE frame with a chat completion chunk in it, shaped as OpenAI-compatible engines do. */
+export function chunkFrame(choice: object, extra: object = {}): UpstreamStep {
+  const chunk = {
+    id: "chatcmpl-1",
+    object: "chat.completion.chunk",
+    created: 1_700_000_000,
+    model: "sluice-tiny",
+    choices: [{ index: 0, delta: {}, logprobs: null, finish_reason: null, ...choice }],
+    ...extra,
+  };
+  return { kind: "text", text: `data: ${JSON.stringify(chunk)}\n\n` };
+}
+
+export const DONE_FRAME: UpstreamStep = { kind: "text", text: "data: [DONE]\n\n" };
+
+/** A whole, well-behaved streamed answer with one chunk a word. */
+export function streamedAnswer(words: readonly string[]): UpstreamStep[] {
+  const usage = {
+    prompt_tokens: 12,
+    completion_tokens: words.length,
+    total_tokens: 12 + words.length,
+    prompt_tokens_details: { cached_tokens: 0 },
+  };
+  return [
+    EVENT_STREAM_HEAD,
+    chunkFrame({ delta: { role: "assistant", content: "" } }),
+    ...words.map((content) => chunkFrame({ delta: { content } })),
+    chunkFrame({ finish_reason: "stop" }),
+    chunkFrame({}, { choices: [], usage }),
+    DONE_FRAME,
+    { kind: "end" },
+  ];
+}
+
+/** A whole answer to a request without `stream`. */
+export function wholeAnswer(content: string): UpstreamStep[] {
+  const completion = {
+    id: "chatcmpl-1",
+    object: "chat.completion",
+    created: 1_700_000_000,
+    model: "sluice-tiny",
+    choices: [
+      {
+        index: 0,
+        message: { role: "assistant", content, refusal: null },
+        logprobs: null,
+        finish_reason: "stop",
+      },
+    ],
+    usage: {
+      prompt_tokens: 12,
+      completion_tokens: 3,
+      total_tokens: 15,
+      prompt_tokens_details: { cached_tokens: 0 },
+    },
+  };
+  return [
+    { kind: "head", status: 200, headers: { "content-type": "application/json" } },
+    { kind: "text", text: JSON.stringify(completion) },
+    { kind: "end" },
+  ];
+}

@@ -1,0 +1,174 @@
+import { createHash } from "node:crypto";
+import { DurableObject } from "cloudflare:workers";
+import type { PoolId } from "../src/protocol/ids.ts";
+import type { LivePool, TenantAccess } from "../src/tenants/live-configuration.ts";
+import { LiveConfiguration } from "../src/tenants/live-configuration.ts";
+import type { Env } from "./env.ts";
+
+/** The one object of its class: `env.DIRECTORY.getByName(DIRECTORY_NAME)`. */
+export const DIRECTORY_NAME = "directory";
+
+/** A configuration as JSON; a SQLite value may have 2 MB. */
+export const CONFIGURATION_BYTES_MAX = 1_500_000;
+
+/** Raised when what is stored changes its shape. */
+const FORMAT = 1;
+
+const SCHEMA = `CREATE TABLE IF NOT EXISTS live_configuration (
+  only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+  version INTEGER NOT NULL,
+  format INTEGER NOT NULL,
+  digest TEXT NOT NULL,
+  document TEXT NOT NULL
+)`;
+
+export type Applied =
+  | { readonly kind: "applied"; readonly version: number }
+  | { readonly kind: "conflict"; readonly version: number };
+
+export type KeyLookup =
+  | { readonly kind: "known"; readonly access: TenantAccess }
+  | { readonly kind: "unknown" }
+  /** Nothing was ever applied, so no key can be called wrong. */
+  | { readonly kind: "unconfigured" };
+
+export interface DirectorySummary {
+  /** 0 until a configuration is applied. */
+  readonly version: number;
+  readonly poolIds: readonly PoolId[];
+  readonly modelCount: number;
+  readonly tenantCount: number;
+  readonly keyCount: number;
+}
+
+interface Directory {
+  readonly version: number;
+  readonly configuration: LiveConfiguration;
+  readonly accessByKeyHash: ReadonlyMap<string, TenantAccess>;
+}
+
+type StoredRow = { version: number; format: number; digest: string; document: string };
+
+/**
+ * The single writer of the live configuration: it holds one version, replaces it whole, and answers
+ * who a key belongs to. A stored document that is torn, or of another program, is never served: the
+ * look-ups throw until a good one is applied.
+ */
+export class DirectoryObject extends DurableObject<Env> {
+  readonly #storage: DurableObjectStorage;
+  #directory: Directory | undefined;
+
+  constructor(state: DurableObjectState, env: Env) {
+    super(state, env);
+    this.#storage = state.storage;
+    this.#storage.sql.exec(SCHEMA);
+  }
+
+  /**
+   * Replaces the configuration, unless `expectedVersion` is given and another one is live. Throws
+   * when the document is not a valid configuration or too large; the old one then stays.
+   */
+  async apply(configuration: LiveConfiguration, expectedVersion?: number): Promise<Applied> {
+    const document = JSON.stringify(LiveConfiguration.parse(configuration));
+    if (document.length > CONFIGURATION_BYTES_MAX) {
+      throw new RangeError(`The configuration exceeds ${CONFIGURATION_BYTES_MAX} bytes`);
+    }
+    return this.#storage.transactionSync(() => {
+      const liveVersion = this.#storedRow()?.version ?? 0;
+      if (expectedVersion !== undefined && expectedVersion !== liveVersion) {
+        return { kind: "conflict", version: liveVersion };
+      }
+      const version = liveVersion + 1;
+      this.#storage.sql.exec(
+        "INSERT OR REPLACE INTO live_configuration VALUES (1, ?, ?, ?, ?)",
+        version,
+        FORMAT,
+        digestOf(version, document),
+        document,
+      );
+      this.#directory = undefined;
+      return { kind: "applied", version };
+    });
+  }
+
+  /** Tells whose key this is. Models, targets and limits come along, so that one call is enough. */
+  async lookup(keyHash: string): Promise<KeyLookup> {
+    const directory = this.#load();
+    if (directory === undefined) return { kind: "unconfigured" };
+    const access = directory.accessByKeyHash.get(keyHash);
+    return access === undefined ? { kind: "unknown" } : { kind: "known", access };
+  }
+
+  /** What a pool should consist of; undefined for a pool that the configuration does not have. */
+  async poolConfiguration(
+    poolId: PoolId,
+  ): Promise<{ version: number; pool: LivePool } | undefined> {
+    const directory = this.#load();
+    const pool = directory?.configuration.pools.find((candidate) => candidate.poolId === poolId);
+    if (directory === undefined || pool === undefined) return undefined;
+    return { version: directory.version, pool };
+  }
+
+  async summary(): Promise<DirectorySummary> {
+    const directory = this.#load();
+    const configuration = directory?.configuration;
+    return {
+      version: directory?.version ?? 0,
+      poolIds: configuration?.pools.map((pool) => pool.poolId) ?? [],
+      modelCount: configuration?.models.length ?? 0,
+      tenantCount: configuration?.tenants.length ?? 0,
+      keyCount: configuration?.keys.length ?? 0,
+    };
+  }
+
+  #load(): Directory | undefined {
+    if (this.#directory !== undefined) return this.#directory;
+    const row = this.#storedRow();
+    if (row === undefined) return undefined;
+    if (row.format !== FORMAT || row.digest !== digestOf(row.version, row.document)) {
+      throw new Error(`The stored configuration ${row.version} is torn or of another program`);
+    }
+    const configuration = LiveConfiguration.parse(JSON.parse(row.document));
+    this.#directory = {
+      version: row.version,
+      configuration,
+      accessByKeyHash: accessByKeyHash(configuration, row.version),
+    };
+    return this.#directory;
+  }
+
+  #storedRow(): StoredRow | undefined {
+    const [row] = this.#storage.sql
+      .exec<StoredRow>("SELECT version, format, digest, document FROM live_configuration")
+      .toArray();
+    return row;
+  }
+}
+
+// The version is part of it: a document under another version's number is torn as well.
+function digestOf(version: number, document: string): string {
+  return createHash("sha256").update(`${version}\n${document}`).digest("hex");
+}
+
+function accessByKeyHash(
+  configuration: LiveConfiguration,
+  configurationVersion: number,
+): Map<string, TenantAccess> {
+  const tenants = new Map(configuration.tenants.map((tenant) => [tenant.tenantId, tenant]));
+  const models = new Map(configuration.models.map((model) => [model.modelId, model]));
+  return new Map(
+    configuration.keys.flatMap(({ hash, tenantId, name, ...validity }) => {
+      const tenant = tenants.get(tenantId);
+      if (tenant === undefined) return [];
+      const access: TenantAccess = {
+        tenant,
+        keyName: name,
+        keyHash: hash,
+        models: tenant.modelIds.flatMap((modelId) => models.get(modelId) ?? []),
+        ...validity,
+        configurationVersion,
+      };
+      return [[hash, access] as const];
+    }),
+  );
+}
