@@ -12,6 +12,11 @@ export interface BatchRow {
   /** Which of the tokens need logits: only the last one when the chunk ends the known tokens. */
   readonly logits: "none" | "last" | "all";
   readonly sampling: Sampling;
+  /**
+   * How many output tokens the sequence has. With the seed it keys the draw, so that neither a
+   * preemption nor a prefix hit can shift it.
+   */
+  readonly outputIndex: number;
 }
 
 /** What one step computes. Rows of any mix of sequences, packed without padding. */

@@ -32,13 +32,16 @@ export type RefusalReason =
   | "kv-too-small"
   | "draining";
 
+/** Why a request that was served ended. */
+export type FinishReason = "stop" | "length" | "cancelled";
+
 /** What happened to a request; every request ends with exactly one of the last three kinds. */
 export type GenerateEvent =
   | { readonly kind: "token"; readonly id: string; readonly tokenId: number }
   | {
       readonly kind: "finished";
       readonly id: string;
-      readonly reason: "stop" | "length" | "cancelled";
+      readonly reason: FinishReason;
       readonly promptTokens: number;
       /** Prompt tokens that were found in the prefix cache at admission. */
       readonly cachedTokens: number;

@@ -1,0 +1,273 @@
+import { assert } from "../../src/base/assert.ts";
+import type { Batch } from "./batch.ts";
+import type {
+  FinishReason,
+  GenerateEvent,
+  GenerateRequest,
+  RefusalReason,
+} from "./generate-request.ts";
+import type { EngineCounters } from "./engine-counters.ts";
+import { EventCounter } from "./engine-counters.ts";
+import type { EngineLoad } from "./engine-load.ts";
+import { measureLoad } from "./engine-load.ts";
+import type { HashBlock } from "./kv-cache/block-chain.ts";
+import { KvCache } from "./kv-cache/kv-cache.ts";
+import type { Ending } from "./pending-step.ts";
+import { PendingStep } from "./pending-step.ts";
+import type { CompareUrgency } from "./scheduler.ts";
+import { compareArrival, Scheduler } from "./scheduler.ts";
+import { Sequence } from "./sequence.ts";
+
+export interface EngineOptions {
+  readonly blockCount: number;
+  readonly blockTokens: number;
+  /** Prompt and output of one request together. */
+  readonly contextTokens: number;
+  readonly batchTokensMax: number;
+  readonly sequencesMax: number;
+  /** Requests that may wait beyond those that can run. */
+  readonly queueMax: number;
+  readonly prefixCache: boolean;
+  readonly modelRevision: string;
+  readonly hashBlock: HashBlock;
+  /** First come, first served unless given. */
+  readonly compareUrgency?: CompareUrgency;
+}
+
+/** What the next step computes, and what became of requests while it was decided. */
+export interface Plan {
+  /** `undefined`: there is nothing to do until the next `submit`. */
+  readonly batch: Batch | undefined;
+  readonly events: GenerateEvent[];
+}
+
+/**
+ * Serves requests step by step: plan, execute elsewhere, then commit or roll back.
+ *
+ * At most one step is pending, and a plan counts nothing as computed: a step either happens whole, or
+ * the same tokens are planned again. Every submitted request gets exactly one of
+ * `finished`, `refused` and `failed`.
+ */
+export class Engine {
+  readonly #options: EngineOptions;
+  readonly #kvCache: KvCache;
+  readonly #scheduler: Scheduler;
+  readonly #requests = new Map<string, Sequence>();
+  readonly #eventCounter = new EventCounter();
+  #pendingStep: PendingStep | undefined;
+  #isDraining = false;
+  #arrivals = 0;
+  #promptTokens = 0;
+  #computedTokens = 0;
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+    this.#kvCache = new KvCache(options);
+    this.#scheduler = new Scheduler(this.#kvCache, {
+      sequencesMax: options.sequencesMax,
+      batchTokensMax: options.batchTokensMax,
+      compareUrgency: options.compareUrgency ?? compareArrival,
+    });
+  }
+
+  /** Takes a request, or refuses it at once. Its id must not be that of a live request. */
+  submit(request: GenerateRequest, nowMs: number): GenerateEvent[] {
+    assert(!this.#requests.has(request.id), `Request ${request.id} is live already`);
+    assert(request.promptTokens.length > 0, "A prompt has at least one token");
+    assert(request.outputTokensMax > 0, "A request asks for at least one token");
+    const reason = this.#reasonToRefuse(request, nowMs);
+    if (reason !== undefined) {
+      return this.#eventCounter.count([{ kind: "refused", id: request.id, reason }]);
+    }
+    this.#arrivals += 1;
+    const sequence = new Sequence({
+      request,
+      arrivalNumber: this.#arrivals,
+      outputTokensMax: Math.min(
+        request.outputTokensMax,
+        this.#sequenceTokensMax - request.promptTokens.length,
+      ),
+      hashing: this.#options,
+    });
+    sequence.expectHit(this.#kvCache.hitTokens(sequence.chain, sequence.knownTokens));
+    this.#requests.set(request.id, sequence);
+    this.#scheduler.enqueue(sequence);
+    return [];
+  }
+
+  /**
+   * Ends a request whose client is gone. If a pending step uses its blocks it ends with that step, and
+   * the event comes from `commit` or `rollback`. Nothing happens if it has ended already.
+   */
+  cancel(id: string): GenerateEvent[] {
+    return this.#endEarly(id, { kind: "cancelled" });
+  }
+
+  /**
+   * Ends one poisoned request and no other; like `cancel`, with the pending step if it is in there. What it
+   * computed is never a prefix hit again. Call it before the `commit` that would take its token.
+   */
+  fail(id: string, message: string): GenerateEvent[] {
+    return this.#endEarly(id, { kind: "failed", message });
+  }
+
+  /** Refuses what is too late, and decides what the next step computes. */
+  plan(nowMs: number): Plan {
+    assert(this.#pendingStep === undefined, "A step is pending: commit it or roll it back first");
+    const events = this.#scheduler.takeExpired(nowMs).map((sequence): GenerateEvent => {
+      this.#requests.delete(sequence.id);
+      return { kind: "refused", id: sequence.id, reason: "deadline-passed" };
+    });
+    const batch = this.#scheduler.plan(nowMs);
+    if (batch !== undefined) this.#pendingStep = new PendingStep(batch);
+    return { batch, events: this.#eventCounter.count(events) };
+  }
+
+  /**
+   * Applies an executed step: its rows are computed, and those with logits yield a token each.
+   * `sampledTokens` has one a row with `logits: "last"`, in order; where `fail` was called, any.
+   */
+  commit(batch: Batch, sampledTokens: Int32Array): GenerateEvent[] {
+    const outcomes = this.#pendingStepOf(batch).outcomes(sampledTokens);
+    this.#pendingStep = undefined;
+    const events = outcomes.flatMap(({ row, tokenId, ending }) => {
+      const sequence = this.#sequenceOf(row.sequenceId);
+      if (ending !== undefined) return [this.#end(sequence, ending)];
+      return this.#advance(sequence, row.tokens.length, tokenId);
+    });
+    return this.#eventCounter.count(events);
+  }
+
+  /**
+   * Gives up a step that failed. Nothing is computed: the slots of its tokens are void, those before
+   * them stand, and the next plan computes the same tokens again.
+   */
+  rollback(batch: Batch): GenerateEvent[] {
+    const { endings } = this.#pendingStepOf(batch);
+    this.#pendingStep = undefined;
+    const events = [...endings].map(([id, ending]) => this.#end(this.#sequenceOf(id), ending));
+    return this.#eventCounter.count(events);
+  }
+
+  /** Refuses whatever comes from now on; what is here goes on to its end. */
+  drain(): void {
+    this.#isDraining = true;
+  }
+
+  /** Forgets every cached prefix. Refuses, and returns false, while any request runs. */
+  resetPrefixCache(): boolean {
+    return this.#kvCache.reset();
+  }
+
+  load(): EngineLoad {
+    return measureLoad(this.#scheduler, this.#kvCache);
+  }
+
+  get counters(): EngineCounters {
+    return {
+      ...this.#eventCounter.totals,
+      promptTokens: this.#promptTokens,
+      computedTokens: this.#computedTokens,
+      prefix: this.#kvCache.statistics,
+      preemptions: this.#scheduler.preemptions,
+    };
+  }
+
+  /** Throws unless blocks are conserved, and every request is in exactly one state. */
+  checkInvariants(): void {
+    this.#scheduler.checkInvariants();
+    const { waiting, running } = this.#scheduler;
+    assert(waiting.length + running.length === this.#requests.size, "Live requests wait or run");
+    for (const sequence of [...waiting, ...running]) {
+      assert(this.#requests.get(sequence.id) === sequence, `Request ${sequence.id} is live`);
+    }
+    assert(this.#requests.size <= this.#requestsMax, "The queue is bounded");
+    const runningIds = new Set(running.map((sequence) => sequence.id));
+    const rows = this.#pendingStep?.batch.rows ?? [];
+    assert(
+      rows.every((row) => runningIds.has(row.sequenceId)),
+      "A pending step keeps the requests of its rows",
+    );
+    const rowTokens = rows.reduce((sum, row) => sum + row.tokens.length, 0);
+    assert(rowTokens <= this.#options.batchTokensMax, "A step keeps to its token budget");
+  }
+
+  /** Live requests, running and waiting, beyond which new ones are refused. */
+  get #requestsMax(): number {
+    return this.#options.sequencesMax + this.#options.queueMax;
+  }
+
+  /**
+   * Known tokens at which a sequence has come to its end. The whole pool bounds it as the context
+   * does: a sequence that runs alone then always fits, and one that outgrows the pool ends by length.
+   */
+  get #sequenceTokensMax(): number {
+    const { contextTokens, blockCount, blockTokens } = this.#options;
+    return Math.min(contextTokens, blockCount * blockTokens);
+  }
+
+  #reasonToRefuse(request: GenerateRequest, nowMs: number): RefusalReason | undefined {
+    const promptTokens = request.promptTokens.length;
+    if (this.#isDraining) return "draining";
+    if (promptTokens >= this.#options.contextTokens) return "prompt-too-long";
+    if (promptTokens >= this.#sequenceTokensMax) return "kv-too-small";
+    if (nowMs >= (request.firstTokenDeadlineAtMs ?? Infinity)) return "deadline-passed";
+    // Counted over all live requests: a burst that finds free places to run is not turned away.
+    if (this.#requests.size >= this.#requestsMax) return "queue-full";
+    return undefined;
+  }
+
+  #endEarly(id: string, ending: Ending): GenerateEvent[] {
+    const sequence = this.#requests.get(id);
+    if (sequence === undefined) return [];
+    const step = this.#pendingStep;
+    if (step?.includes(id) !== true) return this.#eventCounter.count([this.#end(sequence, ending)]);
+    step.endWithStep(id, ending);
+    return [];
+  }
+
+  #pendingStepOf(batch: Batch): PendingStep {
+    assert(this.#pendingStep?.batch === batch, "Only the pending step is committed or rolled back");
+    return this.#pendingStep;
+  }
+
+  #sequenceOf(id: string): Sequence {
+    const sequence = this.#requests.get(id);
+    assert(sequence !== undefined, `Request ${id} is live`);
+    return sequence;
+  }
+
+  #advance(sequence: Sequence, tokens: number, tokenId: number | undefined): GenerateEvent[] {
+    if (!sequence.hasStarted) this.#promptTokens += sequence.promptTokens;
+    sequence.advance(tokens);
+    this.#computedTokens += tokens;
+    this.#kvCache.confirm(sequence.id, sequence.computedTokens);
+    if (tokenId === undefined) return [];
+    const reason = sequence.append(tokenId);
+    const token: GenerateEvent = { kind: "token", id: sequence.id, tokenId };
+    return reason === undefined ? [token] : [token, this.#finish(sequence, reason)];
+  }
+
+  #end(sequence: Sequence, ending: Ending): GenerateEvent {
+    if (ending.kind === "cancelled") return this.#finish(sequence, "cancelled");
+    this.#remove(sequence, { discardsKv: true });
+    return { kind: "failed", id: sequence.id, message: ending.message };
+  }
+
+  #finish(sequence: Sequence, reason: FinishReason): GenerateEvent {
+    this.#remove(sequence, { discardsKv: false });
+    return {
+      kind: "finished",
+      id: sequence.id,
+      reason,
+      promptTokens: sequence.promptTokens,
+      cachedTokens: sequence.cachedTokens ?? 0,
+      outputTokens: sequence.outputTokens,
+    };
+  }
+
+  #remove(sequence: Sequence, options: { readonly discardsKv: boolean }): void {
+    this.#scheduler.remove(sequence, options);
+    this.#requests.delete(sequence.id);
+  }
+}

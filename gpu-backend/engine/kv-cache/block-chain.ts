@@ -1,0 +1,55 @@
+import { assert } from "../../../src/base/assert.ts";
+
+/**
+ * Hashes the tokens of one full block onto its parent's hash. It must resist collisions, since equal
+ * hashes share KV across requests, and must encode its arguments so that they cannot be confused.
+ */
+export type HashBlock = (parent: string, tokens: readonly number[] | Int32Array) => string;
+
+/** What block hashes of one model are made with. */
+export interface BlockHashing {
+  readonly hashBlock: HashBlock;
+  readonly blockTokens: number;
+  /** Names all that changes KV besides the tokens: weights, precision, positions. */
+  readonly modelRevision: string;
+}
+
+/**
+ * The parent of block 0. Both parts carry their length, so that no choice of a salt can reach
+ * the namespace of another one or of another model.
+ */
+export function namespaceRoot(modelRevision: string, cacheSalt: string): string {
+  return `${modelRevision.length}:${modelRevision}${cacheSalt.length}:${cacheSalt}`;
+}
+
+/**
+ * The hashes of one sequence's full blocks, computed when first asked for and kept. Each covers
+ * all tokens before it, so that equal hashes mean equal prefixes.
+ */
+export class BlockChain {
+  readonly #hashing: BlockHashing;
+  readonly #root: string;
+  readonly #tokens: readonly number[];
+  readonly #hashes: string[] = [];
+
+  /** `tokens` is the sequence's own list and may grow; what is in it never changes. */
+  constructor(hashing: BlockHashing, cacheSalt: string, tokens: readonly number[]) {
+    this.#hashing = hashing;
+    this.#root = namespaceRoot(hashing.modelRevision, cacheSalt);
+    this.#tokens = tokens;
+  }
+
+  /** The hash of the block with this index, which must be full. */
+  hashAt(blockIndex: number): string {
+    const { blockTokens, hashBlock } = this.#hashing;
+    assert((blockIndex + 1) * blockTokens <= this.#tokens.length, "Only full blocks have a hash");
+    while (this.#hashes.length <= blockIndex) {
+      const start = this.#hashes.length * blockTokens;
+      const parent = this.#hashes.at(-1) ?? this.#root;
+      this.#hashes.push(hashBlock(parent, this.#tokens.slice(start, start + blockTokens)));
+    }
+    const hash = this.#hashes[blockIndex];
+    assert(hash !== undefined, "A block index is not negative");
+    return hash;
+  }
+}

@@ -1,0 +1,237 @@
+import { assert } from "../../../src/base/assert.ts";
+import type { BlockChain } from "./block-chain.ts";
+import { BlockPool } from "./block-pool.ts";
+import { PrefixCache } from "./prefix-cache.ts";
+
+export interface KvCacheOptions {
+  readonly blockCount: number;
+  readonly blockTokens: number;
+  /** Without it nothing is hashed, registered, hit or counted. */
+  readonly prefixCache: boolean;
+}
+
+/** One sequence that asks for the blocks of all its known tokens. */
+export interface KvAdmission {
+  readonly id: string;
+  readonly chain: BlockChain;
+  readonly knownTokens: number;
+  /** Blocks that must stay free, so that those who run can grow. */
+  readonly reservedBlocks: number;
+  /** True when the sequence was admitted before and preempted: its hits are its own. */
+  readonly isResumed: boolean;
+}
+
+/** Tokens looked up and found at admissions; what preempted sequences find again stands apart. */
+export interface PrefixStatistics {
+  readonly queriedTokens: number;
+  readonly hitTokens: number;
+  readonly resumedQueriedTokens: number;
+  readonly resumedHitTokens: number;
+}
+
+/** What one sequence holds. */
+interface Holding {
+  readonly chain: BlockChain;
+  readonly blocks: number[];
+  /** The first so many blocks are full, computed and offered to the prefix cache. */
+  confirmedBlocks: number;
+}
+
+/**
+ * Gives sequences their blocks: hits first, then the least recently used free ones.
+ *
+ * An admission takes the blocks of all known tokens at once, so that a prefill, once begun, never
+ * waits for memory; only the growth by output tokens can find the pool empty. What fails
+ * changes nothing.
+ */
+export class KvCache {
+  readonly blockTokens: number;
+  readonly #pool: BlockPool;
+  readonly #prefixes = new PrefixCache();
+  readonly #isCaching: boolean;
+  readonly #holdings = new Map<string, Holding>();
+  #statistics: PrefixStatistics = {
+    queriedTokens: 0,
+    hitTokens: 0,
+    resumedQueriedTokens: 0,
+    resumedHitTokens: 0,
+  };
+
+  constructor(options: KvCacheOptions) {
+    const { blockTokens } = options;
+    assert(Number.isInteger(blockTokens) && blockTokens > 0, `A block holds tokens`);
+    this.blockTokens = blockTokens;
+    this.#pool = new BlockPool(options.blockCount);
+    this.#isCaching = options.prefixCache;
+  }
+
+  get blockCount(): number {
+    return this.#pool.blockCount;
+  }
+
+  /** Blocks that sequences hold; cached but free blocks are not counted. */
+  get usedBlocks(): number {
+    return this.#pool.usedBlocks;
+  }
+
+  get statistics(): PrefixStatistics {
+    return this.#statistics;
+  }
+
+  /** How many leading tokens an admission would find now. Changes and counts nothing. */
+  hitTokens(chain: BlockChain, knownTokens: number): number {
+    return this.#findHits(chain, knownTokens).length * this.blockTokens;
+  }
+
+  /**
+   * Takes the blocks of all known tokens. Returns how many leading tokens are computed already: whole
+   * blocks, and never the last token, whose logits are wanted. `undefined`: it does not fit now.
+   */
+  admit(admission: KvAdmission): number | undefined {
+    const { id, chain, knownTokens } = admission;
+    assert(!this.#holdings.has(id), `Sequence ${id} holds blocks already`);
+    const hits = this.#findHits(chain, knownTokens);
+    const newBlocks = this.#blocksFor(knownTokens) - hits.length;
+    // A hit that nobody holds is itself one of the free blocks: it cannot be taken as well.
+    const freeHits = hits.filter((block) => this.#pool.isFree(block)).length;
+    if (newBlocks + admission.reservedBlocks > this.#pool.freeBlocks - freeHits) return undefined;
+    for (const block of hits) this.#pool.retain(block);
+    const holding: Holding = { chain, blocks: hits, confirmedBlocks: hits.length };
+    this.#holdings.set(id, holding);
+    this.#takeBlocks(holding, newBlocks);
+    const hitTokens = holding.confirmedBlocks * this.blockTokens;
+    if (this.#isCaching) this.#count(knownTokens, hitTokens, admission.isResumed);
+    return hitTokens;
+  }
+
+  /** Makes room for `tokens` in all. Returns false, and takes nothing, if too little is free. */
+  extend(id: string, tokens: number): boolean {
+    const holding = this.#holdingOf(id);
+    const newBlocks = this.#blocksFor(tokens) - holding.blocks.length;
+    if (newBlocks > this.#pool.freeBlocks) return false;
+    this.#takeBlocks(holding, newBlocks);
+    return true;
+  }
+
+  /** Registers the blocks that became full, now that this many tokens are computed for good. */
+  confirm(id: string, computedTokens: number): void {
+    if (!this.#isCaching) return;
+    const holding = this.#holdingOf(id);
+    const fullBlocks = Math.floor(computedTokens / this.blockTokens);
+    for (const block of holding.blocks.slice(holding.confirmedBlocks, fullBlocks)) {
+      this.#prefixes.register(holding.chain.hashAt(holding.confirmedBlocks), block);
+      holding.confirmedBlocks += 1;
+    }
+  }
+
+  /** The physical blocks of the first `tokens` tokens, in order. */
+  blockTable(id: string, tokens: number): Int32Array {
+    const { blocks } = this.#holdingOf(id);
+    const tableBlocks = this.#blocksFor(tokens);
+    assert(tableBlocks <= blocks.length, `Sequence ${id} lacks blocks for ${tokens} tokens`);
+    return Int32Array.from(blocks.slice(0, tableBlocks));
+  }
+
+  /** Gives all blocks back, the last one first: a sequence's tail is evicted before its head. */
+  release(id: string): void {
+    const { blocks } = this.#holdingOf(id);
+    this.#holdings.delete(id);
+    for (const block of blocks.toReversed()) {
+      this.#pool.release(block, this.#prefixes.has(block) ? "last" : "next");
+    }
+  }
+
+  /** Like `release`, but nobody may hit these blocks again: their content is not trusted. */
+  discard(id: string): void {
+    for (const block of this.#holdingOf(id).blocks) this.#prefixes.forget(block);
+    this.release(id);
+  }
+
+  /** Forgets every cached prefix. Refuses, and returns false, while any block is held. */
+  reset(): boolean {
+    if (this.usedBlocks > 0) return false;
+    this.#prefixes.clear();
+    return true;
+  }
+
+  /** The ids of the sequences that hold blocks. */
+  holders(): Iterable<string> {
+    return this.#holdings.keys();
+  }
+
+  /** The free blocks, the next one to be evicted first. */
+  evictionOrder(): number[] {
+    return this.#pool.evictionOrder();
+  }
+
+  /** Throws unless the reference counts are exactly the block tables that hold each block. */
+  checkInvariants(): void {
+    this.#pool.checkInvariants();
+    this.#prefixes.checkInvariants();
+    const references = new Map<number, number>();
+    for (const [id, { blocks, confirmedBlocks }] of this.#holdings) {
+      assert(new Set(blocks).size === blocks.length, `Sequence ${id} holds no block twice`);
+      assert(confirmedBlocks <= blocks.length, `Sequence ${id} confirmed only what it holds`);
+      for (const block of blocks) references.set(block, (references.get(block) ?? 0) + 1);
+    }
+    assert(references.size === this.usedBlocks, "Every used block is in a block table");
+    for (const [block, held] of references) {
+      assert(this.#pool.referencesOf(block) === held, `Block ${block} counts its holders`);
+      // A block that can still be written must not be readable by anybody else.
+      assert(held === 1 || this.#isConfirmed(block), `Shared block ${block} is confirmed`);
+    }
+    assert(this.#isCaching || this.#prefixes.blockCount === 0, "Without caching nothing is cached");
+  }
+
+  #isConfirmed(block: number): boolean {
+    return [...this.#holdings.values()].every(({ blocks, confirmedBlocks }) => {
+      const index = blocks.indexOf(block);
+      return index === -1 || index < confirmedBlocks;
+    });
+  }
+
+  #blocksFor(tokens: number): number {
+    return Math.ceil(tokens / this.blockTokens);
+  }
+
+  #holdingOf(id: string): Holding {
+    const holding = this.#holdings.get(id);
+    assert(holding !== undefined, `Sequence ${id} holds no blocks`);
+    return holding;
+  }
+
+  #findHits(chain: BlockChain, knownTokens: number): number[] {
+    if (!this.#isCaching) return [];
+    const hits: number[] = [];
+    const hitBlocksMax = Math.floor((knownTokens - 1) / this.blockTokens);
+    while (hits.length < hitBlocksMax) {
+      const block = this.#prefixes.find(chain.hashAt(hits.length));
+      if (block === undefined) break;
+      hits.push(block);
+    }
+    return hits;
+  }
+
+  #takeBlocks(holding: Holding, count: number): void {
+    for (let taken = 0; taken < count; taken++) {
+      const block = this.#pool.take();
+      this.#prefixes.forget(block);
+      holding.blocks.push(block);
+    }
+  }
+
+  #count(queriedTokens: number, hitTokens: number, isResumed: boolean): void {
+    const counted = this.#statistics;
+    this.#statistics = isResumed
+      ? {
+          ...counted,
+          resumedQueriedTokens: counted.resumedQueriedTokens + queriedTokens,
+          resumedHitTokens: counted.resumedHitTokens + hitTokens,
+        }
+      : {
+          ...counted,
+          queriedTokens: counted.queriedTokens + queriedTokens,
+          hitTokens: counted.hitTokens + hitTokens,
+        };
+  }
+}

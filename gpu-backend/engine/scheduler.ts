@@ -1,0 +1,193 @@
+import { assert } from "../../src/base/assert.ts";
+import type { Batch, BatchRow } from "./batch.ts";
+import type { KvCache } from "./kv-cache/kv-cache.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** Negative if `a` comes before `b`: gets its share first, is admitted first, is preempted last. */
+export type CompareUrgency = (a: Sequence, b: Sequence, nowMs: number) => number;
+
+/** First come, first served. */
+export const compareArrival: CompareUrgency = (a, b) => a.arrivalNumber - b.arrivalNumber;
+
+export interface SchedulerOptions {
+  /** Sequences that run at once. */
+  readonly sequencesMax: number;
+  /** Tokens of one step; at least `sequencesMax`, so that every decode gets its one. */
+  readonly batchTokensMax: number;
+  readonly compareUrgency: CompareUrgency;
+}
+
+/**
+ * Hands the token budget of each step to sequences: those that run, in order of urgency, then those
+ * that wait.
+ *
+ * The victim of a preemption is always the least urgent sequence that runs. The running ones get
+ * their shares in that same order, so a victim has none yet, and no share is ever taken back.
+ */
+export class Scheduler {
+  readonly #kvCache: KvCache;
+  readonly #options: SchedulerOptions;
+  #waiting: Sequence[] = [];
+  #running: Sequence[] = [];
+  #preemptions = 0;
+
+  constructor(kvCache: KvCache, options: SchedulerOptions) {
+    assert(options.sequencesMax > 0, "At least one sequence can run");
+    assert(
+      options.batchTokensMax >= options.sequencesMax,
+      "A step has a token for every sequence that can run",
+    );
+    this.#kvCache = kvCache;
+    this.#options = options;
+  }
+
+  get waiting(): readonly Sequence[] {
+    return this.#waiting;
+  }
+
+  get running(): readonly Sequence[] {
+    return this.#running;
+  }
+
+  get preemptions(): number {
+    return this.#preemptions;
+  }
+
+  /** Lets a sequence wait. The caller bounds how many do. */
+  enqueue(sequence: Sequence): void {
+    this.#waiting.push(sequence);
+  }
+
+  /** Removes and returns the sequences that would start after their first token was due. */
+  takeExpired(nowMs: number): Sequence[] {
+    const expired = this.#waiting.filter(
+      (sequence) =>
+        !sequence.hasStarted && nowMs >= (sequence.request.firstTokenDeadlineAtMs ?? Infinity),
+    );
+    this.#waiting = this.#waiting.filter((sequence) => !expired.includes(sequence));
+    return expired;
+  }
+
+  /** Removes a sequence that ended. `discardsKv`: what it computed must not be hit by others. */
+  remove(sequence: Sequence, options: { readonly discardsKv: boolean }): void {
+    if (this.#running.includes(sequence)) {
+      if (options.discardsKv) this.#kvCache.discard(sequence.id);
+      else this.#kvCache.release(sequence.id);
+    }
+    this.#running = this.#running.filter((other) => other !== sequence);
+    this.#waiting = this.#waiting.filter((other) => other !== sequence);
+  }
+
+  /**
+   * Decides what the next step computes; `undefined` when nothing runs or waits. Takes blocks and may
+   * preempt, but counts nothing as computed: without a commit the same tokens are planned again.
+   */
+  plan(nowMs: number): Batch | undefined {
+    const { batchTokensMax, compareUrgency } = this.#options;
+    this.#running.sort((a, b) => compareUrgency(a, b, nowMs));
+    const rows: BatchRow[] = [];
+    let budgetTokens = batchTokensMax;
+    const preemptionsBefore = this.#preemptions;
+    for (let index = 0; index < this.#running.length && budgetTokens > 0; index++) {
+      const sequence = this.#running[index];
+      if (sequence === undefined || !this.#makeRoom(sequence)) break;
+      const row = this.#toRow(sequence, budgetTokens);
+      rows.push(row);
+      budgetTokens -= row.tokens.length;
+    }
+    // Whoever was preempted would only be displaced again by an admission into the room it left.
+    if (this.#preemptions === preemptionsBefore) {
+      budgetTokens = this.#admitWaiting(rows, budgetTokens, nowMs);
+    }
+    if (rows.length === 0) {
+      assert(this.#waiting.length + this.#running.length === 0, "A step moves somebody forward");
+      return undefined;
+    }
+    return { rows, totalTokens: batchTokensMax - budgetTokens };
+  }
+
+  /** Throws unless every sequence is in one place, and exactly the running ones hold blocks. */
+  checkInvariants(): void {
+    this.#kvCache.checkInvariants();
+    const all = new Set([...this.#waiting, ...this.#running]);
+    assert(
+      all.size === this.#waiting.length + this.#running.length,
+      "A sequence runs or waits, and does so once",
+    );
+    assert(this.#running.length <= this.#options.sequencesMax, "No more run than may");
+    const holders = new Set(this.#kvCache.holders());
+    assert(holders.size === this.#running.length, "Only those who run hold blocks");
+    for (const sequence of this.#running) {
+      assert(holders.has(sequence.id), `Running sequence ${sequence.id} holds blocks`);
+      assert(sequence.uncomputedTokens > 0, `Running sequence ${sequence.id} has work to do`);
+    }
+    for (const sequence of this.#waiting) {
+      assert(sequence.computedTokens === 0, `Waiting sequence ${sequence.id} has no KV`);
+    }
+  }
+
+  /** Finds blocks for all known tokens. Returns false if the sequence itself had to give way. */
+  #makeRoom(sequence: Sequence): boolean {
+    while (!this.#kvCache.extend(sequence.id, sequence.knownTokens)) {
+      const victim = this.#running.pop();
+      assert(victim !== undefined && this.#running.length > 0, "A sequence alone fits the pool");
+      this.#preempt(victim);
+      if (victim === sequence) return false;
+    }
+    return true;
+  }
+
+  #preempt(victim: Sequence): void {
+    this.#kvCache.release(victim.id);
+    victim.preempt();
+    victim.expectHit(this.#kvCache.hitTokens(victim.chain, victim.knownTokens));
+    this.#waiting.unshift(victim);
+    this.#preemptions += 1;
+  }
+
+  /** Admits in order of urgency until one does not fit: nobody jumps ahead of it. */
+  #admitWaiting(rows: BatchRow[], budgetTokens: number, nowMs: number): number {
+    const { sequencesMax, compareUrgency } = this.#options;
+    let remainingTokens = budgetTokens;
+    this.#waiting.sort((a, b) => compareUrgency(a, b, nowMs));
+    while (remainingTokens > 0 && this.#running.length < sequencesMax) {
+      const sequence = this.#waiting[0];
+      if (sequence === undefined || !this.#tryAdmit(sequence)) break;
+      const row = this.#toRow(sequence, remainingTokens);
+      rows.push(row);
+      remainingTokens -= row.tokens.length;
+    }
+    return remainingTokens;
+  }
+
+  #tryAdmit(sequence: Sequence): boolean {
+    const hitTokens = this.#kvCache.admit({
+      id: sequence.id,
+      chain: sequence.chain,
+      knownTokens: sequence.knownTokens,
+      // A free block for each that runs: room to grow before somebody must be preempted. With
+      // nobody running there is no reserve, so the largest request can start.
+      reservedBlocks: this.#running.length,
+      isResumed: sequence.cachedTokens !== undefined,
+    });
+    if (hitTokens === undefined) return false;
+    sequence.admit(hitTokens);
+    this.#waiting.shift();
+    this.#running.push(sequence);
+    return true;
+  }
+
+  #toRow(sequence: Sequence, tokensMax: number): BatchRow {
+    const tokens = sequence.nextTokens(tokensMax);
+    const endPosition = sequence.computedTokens + tokens.length;
+    return {
+      sequenceId: sequence.id,
+      tokens,
+      startPosition: sequence.computedTokens,
+      blockTable: this.#kvCache.blockTable(sequence.id, endPosition),
+      logits: endPosition === sequence.knownTokens ? "last" : "none",
+      sampling: sequence.request.sampling,
+      outputIndex: sequence.outputTokens,
+    };
+  }
+}
