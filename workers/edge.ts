@@ -1,4 +1,6 @@
 export { DirectoryObject } from "./directory-object.ts";
+export { PoolObject } from "./pool-object.ts";
+export { TenantObject } from "./tenant-object.ts";
 
 export default {
   fetch(): Response {

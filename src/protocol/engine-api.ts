@@ -58,3 +58,18 @@ export const REPORT_COALESCE_MS = 100;
 export const REPORT_INTERVAL_MS = 500;
 /** One frame is far below this; a larger one is not ours. */
 export const REPLICA_FRAME_BYTES_MAX = 16_384;
+
+/** Why a pool ends a replica's connection: the WebSocket's close code. */
+export const REPLICA_CLOSE_CODES = {
+  /** The pool cannot read its own configuration at present. */
+  tryAgainLater: 1013,
+  /** A frame is no `hello` or `report`, too large, or not the one that was due. */
+  badFrame: 4400,
+  /** No replica of the pool's configuration has this endpoint URL. */
+  unknownReplica: 4404,
+  /** The same replica has dialled in again. */
+  replaced: 4409,
+  /** The pool does not speak this protocol version. */
+  protocolVersion: 4426,
+} as const;
+export type ReplicaCloseCode = (typeof REPLICA_CLOSE_CODES)[keyof typeof REPLICA_CLOSE_CODES];

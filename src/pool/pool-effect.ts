@@ -1,0 +1,16 @@
+import type { LeaseId, RequestId } from "../protocol/ids.ts";
+import type { Dispatch, Rejection } from "./offer.ts";
+
+/**
+ * What the caller must now do; a pool performs no I/O. `dispatch` and `reject` are the one verdict
+ * of an offer. `wake` asks for a call of `wake()` at an instant and replaces any earlier one.
+ */
+export type PoolEffect =
+  | {
+      readonly kind: "dispatch";
+      readonly requestId: RequestId;
+      readonly leaseId: LeaseId;
+      readonly dispatch: Dispatch;
+    }
+  | { readonly kind: "reject"; readonly requestId: RequestId; readonly rejection: Rejection }
+  | { readonly kind: "wake"; readonly atMs: number };

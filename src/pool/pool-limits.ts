@@ -1,0 +1,21 @@
+/** What bounds a pool, whatever its configuration asks for. */
+export interface PoolLimits {
+  /** Replicas beyond this many are not used. */
+  readonly replicasMax: number;
+  /** Ceiling on the configuration's `queueMax`. */
+  readonly queueMax: number;
+  /** At this many leases nothing is dispatched until one ends. */
+  readonly leasesMax: number;
+  /** A lease that nobody settles ends by itself; longer than any request may take. */
+  readonly leaseMs: number;
+  /** For so long a pool that has just begun lets requests wait for replicas to dial in. */
+  readonly relearnMs: number;
+}
+
+export const POOL_LIMITS: PoolLimits = {
+  replicasMax: 128,
+  queueMax: 1_024,
+  leasesMax: 16_384,
+  leaseMs: 660_000,
+  relearnMs: 2_000,
+};

@@ -1,0 +1,50 @@
+import { DecayingAverage } from "../base/average.ts";
+
+/** English text has about four bytes a token; a smaller prior errs towards more tokens. */
+const BYTES_PER_TOKEN_PRIOR = 3.5;
+/** What a chat template adds around a short conversation. */
+const TEMPLATE_TOKENS = 16;
+/** The prior counts as much as this many bytes of prompts that were really seen. */
+const PRIOR_WEIGHT_BYTES = 2048;
+const HALF_LIFE_MS = 600_000;
+
+/**
+ * Turns prompt bytes into tokens by what settled requests have taught: mean tokens per byte plus
+ * the mean deviation from it, so that about as many prompts are overestimated as a cautious
+ * forecast needs. The gateway does not tokenise; this is its only idea of a prompt's length.
+ */
+export class TokenEstimate {
+  readonly #tokensPerByte = new DecayingAverage({
+    halfLifeMs: HALF_LIFE_MS,
+    prior: { value: 1 / BYTES_PER_TOKEN_PRIOR, weight: PRIOR_WEIGHT_BYTES },
+  });
+  readonly #deviation = new DecayingAverage({
+    halfLifeMs: HALF_LIFE_MS,
+    prior: { value: 0, weight: PRIOR_WEIGHT_BYTES },
+  });
+
+  /** Returns the tokens of a prompt of so many bytes, template included; at least one. */
+  tokensOf(promptBytes: number): number {
+    const tokensPerByte = (this.#tokensPerByte.value ?? 0) + (this.#deviation.value ?? 0);
+    return TEMPLATE_TOKENS + Math.ceil(promptBytes * tokensPerByte);
+  }
+
+  /**
+   * Learns from an engine's exact count. A sample weighs as much as it has bytes, since in a short
+   * prompt the template hides the ratio.
+   */
+  learn(
+    sample: { readonly promptBytes: number; readonly promptTokens: number },
+    nowMs: number,
+  ): void {
+    const textTokens = sample.promptTokens - TEMPLATE_TOKENS;
+    if (sample.promptBytes <= 0 || textTokens <= 0) return;
+    const ratio = textTokens / sample.promptBytes;
+    this.#deviation.add(
+      Math.abs(ratio - (this.#tokensPerByte.value ?? ratio)),
+      nowMs,
+      sample.promptBytes,
+    );
+    this.#tokensPerByte.add(ratio, nowMs, sample.promptBytes);
+  }
+}

@@ -1,0 +1,90 @@
+import type { PoolId } from "../src/protocol/ids.ts";
+import type { LivePool } from "../src/tenants/live-configuration.ts";
+import { DIRECTORY_NAME } from "./directory-object.ts";
+import type { Env } from "./env.ts";
+
+/** A configuration older than this is read again, behind the requests that still use it. */
+const REFRESH_AFTER_MS = 5_000;
+/** A Directory that takes longer than this counts as away. */
+const READ_MS_MAX = 2_000;
+
+/** What a `PoolConfiguration` works with. */
+export interface PoolConfigurationOptions {
+  readonly poolId: PoolId;
+  readonly env: Env;
+  /** Called with every new version, before those who wait for it go on. */
+  readonly onChange: (pool: LivePool) => void;
+}
+
+/**
+ * A pool's own copy of its configuration. Once it has been read it stays in force while the
+ * Directory is away. A pool that the Directory does not know has no replicas and no queue.
+ */
+export class PoolConfiguration {
+  readonly #options: PoolConfigurationOptions;
+  /** Of the version in force; 0 stands for a pool that is in no configuration. */
+  #version: number | undefined;
+  #readAtMs = -Infinity;
+  #reading: Promise<void> | undefined;
+
+  constructor(options: PoolConfigurationOptions) {
+    this.#options = options;
+  }
+
+  get poolId(): PoolId {
+    return this.#options.poolId;
+  }
+
+  /**
+   * Sees to it that a configuration is in force, and has an old one read again. Waits for the
+   * Directory only the first time, and rejects when it is away even then.
+   */
+  async ensure(): Promise<void> {
+    if (this.#version === undefined) {
+      await this.#read();
+    } else if (Date.now() - this.#readAtMs > REFRESH_AFTER_MS) {
+      this.#read().catch((error: unknown) => this.#logFailure(error));
+    }
+  }
+
+  /** Waits for the configuration as it is now, unless it was read in the last `ageMsMax`. */
+  async refresh(ageMsMax: number): Promise<void> {
+    if (Date.now() - this.#readAtMs > ageMsMax) await this.#read();
+  }
+
+  #read(): Promise<void> {
+    // One reading at a time, which everybody shares: so versions come in order.
+    this.#reading ??= this.#readOnce().finally(() => (this.#reading = undefined));
+    return this.#reading;
+  }
+
+  async #readOnce(): Promise<void> {
+    const { poolId, env, onChange } = this.#options;
+    const directory = env.DIRECTORY.getByName(DIRECTORY_NAME);
+    const live = await withinMs(directory.poolConfiguration(poolId), READ_MS_MAX);
+    this.#readAtMs = Date.now();
+    const version = live?.version ?? 0;
+    if (version === this.#version) return;
+    this.#version = version;
+    onChange(live?.pool ?? { poolId, engine: "sluice", replicas: [], queueMax: 0 });
+  }
+
+  #logFailure(error: unknown): void {
+    const { poolId } = this.#options;
+    const event = { level: "error", event: "pool-configuration-unread", poolId };
+    console.error(JSON.stringify({ ...event, message: String(error) }));
+  }
+}
+
+/** Rejects when a promise takes longer than `limitMs`; the promise itself runs on. */
+async function withinMs<T>(promise: Promise<T>, limitMs: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`No answer within ${limitMs} ms`)), limitMs);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer ?? null);
+  }
+}

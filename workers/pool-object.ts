@@ -1,0 +1,216 @@
+import { DurableObject } from "cloudflare:workers";
+import { assert } from "../src/base/assert.ts";
+import { seededRandom } from "../src/base/random.ts";
+import type { Dispatch, Offer, Rejection } from "../src/pool/offer.ts";
+import type { PoolEffect } from "../src/pool/pool-effect.ts";
+import type { PoolStatus } from "../src/pool/pool-status.ts";
+import { Pool } from "../src/pool/pool.ts";
+import { REPLICA_CLOSE_CODES } from "../src/protocol/engine-api.ts";
+import type { RequestId } from "../src/protocol/ids.ts";
+import { PoolId } from "../src/protocol/ids.ts";
+import type { Env } from "./env.ts";
+import { PoolConfiguration } from "./pool-configuration.ts";
+import { PoolLease } from "./pool-lease.ts";
+import { readReplicaFrame } from "./replica-frame.ts";
+import { ReplicaLinks } from "./replica-links.ts";
+
+/** The pool's verdict on an offer. */
+export type Acquired =
+  | { readonly kind: "dispatched"; readonly dispatch: Dispatch; readonly lease: PoolLease }
+  | { readonly kind: "rejected"; readonly rejection: Rejection };
+
+/** A replica that is not in our copy of the configuration may be in one this much newer. */
+const UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX = 1_000;
+const UNCONFIGURED_RETRY_AFTER_MS = 1_000;
+
+/**
+ * Body of `Pool`, one object a pool, found by pool id: the only dispatcher of its replicas.
+ *
+ * Callers ask by RPC, replicas dial in by WebSocket; tokens never pass through here. Nothing is
+ * stored. The state is in memory while anybody waits or holds a lease; a new life relearns it from
+ * the connections, which outlive the object, and from the next reports.
+ */
+export class PoolObject extends DurableObject<Env> {
+  readonly #pool: Pool;
+  readonly #links: ReplicaLinks;
+  /** Who waits for the verdict on a request; its size is that of the pool's queue. */
+  readonly #callers = new Map<RequestId, (acquired: Acquired) => void>();
+  /** The frame of each connection that is being dealt with: the next one waits for its turn. */
+  readonly #turns = new WeakMap<WebSocket, Promise<void>>();
+  #configuration: PoolConfiguration | undefined;
+  #wakeTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(state: DurableObjectState, env: Env) {
+    super(state, env);
+    const [seed = 0] = crypto.getRandomValues(new Uint32Array(1));
+    this.#pool = new Pool({
+      epoch: crypto.randomUUID(),
+      startedAtMs: Date.now(),
+      random: seededRandom(seed),
+    });
+    this.#links = new ReplicaLinks(state, this.#pool);
+  }
+
+  /**
+   * Asks for a replica and waits for the verdict, at the longest until the first-token budget is
+   * spent. The lease is the caller's: settle it, or let it be disposed of.
+   */
+  async acquire(poolId: PoolId, offer: Offer): Promise<Acquired> {
+    const askedAtMs = Date.now();
+    try {
+      await this.#configurationOf(poolId).ensure();
+    } catch {
+      return UNCONFIGURED;
+    }
+    if (this.#callers.has(offer.requestId)) {
+      throw new Error("A request that waits in the pool was offered again");
+    }
+    // The budget counts from the call: what reading the configuration took is spent.
+    const nowMs = Date.now();
+    const firstTokenBudgetMs = offer.firstTokenBudgetMs - (nowMs - askedAtMs);
+    return new Promise((resolve) => {
+      this.#callers.set(offer.requestId, resolve);
+      this.#perform(this.#pool.offer({ ...offer, firstTokenBudgetMs }, nowMs));
+    });
+  }
+
+  /** Takes back the offer of a request that still waits; `acquire` then answers `withdrawn`. */
+  async withdraw(requestId: RequestId): Promise<void> {
+    this.#perform(this.#pool.withdraw(requestId, Date.now()));
+  }
+
+  /** Describes the pool as it is now. */
+  async status(poolId: PoolId): Promise<PoolStatus> {
+    await this.#configurationOf(poolId).ensure();
+    return this.#pool.status(Date.now());
+  }
+
+  /** Opens a replica's connection: `GET …/internal/pools/{poolId}`, authenticated by the edge. */
+  override async fetch(request: Request): Promise<Response> {
+    if (request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
+      return new Response(null, { status: 426, headers: { upgrade: "websocket" } });
+    }
+    const poolId = PoolId.safeParse(lastSegmentOf(request.url));
+    if (!poolId.success) return new Response(null, { status: 404 });
+    const webSocket = this.#links.open(poolId.data, Date.now());
+    return webSocket === undefined
+      ? new Response(null, { status: 503 })
+      : new Response(null, { status: 101, webSocket });
+  }
+
+  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    await this.#inTurn(socket, () => this.#hear(socket, message));
+  }
+
+  override async webSocketClose(socket: WebSocket): Promise<void> {
+    await this.#inTurn(socket, async () => this.#perform(this.#links.lost(socket, Date.now())));
+  }
+
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    await this.#inTurn(socket, async () => this.#perform(this.#links.lost(socket, Date.now())));
+  }
+
+  async #hear(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    const read = readReplicaFrame(message);
+    if (read.kind === "unreadable") {
+      this.#perform(this.#links.end(socket, read.code, read.reason, Date.now()));
+      return;
+    }
+    const { frame } = read;
+    try {
+      const configuration = this.#configurationOf(this.#links.poolIdOf(socket));
+      await configuration.ensure();
+      if (frame.kind === "hello" && this.#pool.replicaAt(frame.endpointUrl) === undefined) {
+        await configuration.refresh(UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX);
+      }
+    } catch {
+      const code = REPLICA_CLOSE_CODES.tryAgainLater;
+      this.#perform(this.#links.end(socket, code, "No configuration can be read", Date.now()));
+      return;
+    }
+    this.#perform(this.#links.hear(socket, frame, Date.now()));
+  }
+
+  /**
+   * Deals with the events of one connection in the order in which they came, though some wait for
+   * the configuration: a report must not overtake its hello, nor a close the hello before it.
+   */
+  async #inTurn(socket: WebSocket, deal: () => Promise<void>): Promise<void> {
+    const before = this.#turns.get(socket) ?? Promise.resolve();
+    const turn = before.then(deal);
+    this.#turns.set(
+      socket,
+      turn.catch(() => {}),
+    );
+    await turn;
+  }
+
+  #configurationOf(poolId: PoolId): PoolConfiguration {
+    this.#configuration ??= new PoolConfiguration({
+      poolId,
+      env: this.env,
+      onChange: (pool) => {
+        const nowMs = Date.now();
+        this.#perform(this.#pool.configure(pool, nowMs));
+        this.#perform(this.#links.follow(nowMs));
+      },
+    });
+    assert(this.#configuration.poolId === poolId, "one object is one pool");
+    return this.#configuration;
+  }
+
+  #perform(effects: readonly PoolEffect[]): void {
+    for (const effect of effects) {
+      switch (effect.kind) {
+        case "dispatch":
+          this.#answer(effect.requestId, {
+            kind: "dispatched",
+            dispatch: effect.dispatch,
+            lease: new PoolLease((outcome) => {
+              this.#perform(this.#pool.settle(effect.leaseId, outcome, Date.now()));
+            }),
+          });
+          break;
+        case "reject":
+          this.#answer(effect.requestId, { kind: "rejected", rejection: effect.rejection });
+          break;
+        case "wake":
+          this.#wakeAt(effect.atMs);
+          break;
+      }
+    }
+  }
+
+  #answer(requestId: RequestId, acquired: Acquired): void {
+    const resolve = this.#callers.get(requestId);
+    assert(resolve !== undefined, "every verdict has a caller who waits for it");
+    this.#callers.delete(requestId);
+    resolve(acquired);
+  }
+
+  #wakeAt(atMs: number): void {
+    clearTimeout(this.#wakeTimer ?? null);
+    const wake = (): void => this.#perform(this.#pool.wake(Date.now()));
+    this.#wakeTimer = setTimeout(wake, Math.max(0, Math.ceil(atMs - Date.now())));
+  }
+}
+
+const UNCONFIGURED: Acquired = {
+  kind: "rejected",
+  rejection: {
+    code: "server_is_overloaded",
+    reason: "no-replica",
+    retryAfterMs: UNCONFIGURED_RETRY_AFTER_MS,
+    predictedWaitMs: undefined,
+  },
+};
+
+/** Returns what follows the last slash of a URL's path, decoded. */
+function lastSegmentOf(url: string): string {
+  const segment = new URL(url).pathname.split("/").at(-1) ?? "";
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return "";
+  }
+}
