@@ -60,7 +60,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "zod",
     "node:*",
   ],
-  cli: ["src/*", "yaml", "zod", "node:*"],
+  cli: ["src/*", "tsx", "yaml", "zod", "node:*"],
   "test/workers": ["*"],
   test: ["*"],
   bench: ["*"],

@@ -1,0 +1,75 @@
+import * as z from "zod";
+import type { LiveConfiguration } from "../src/tenants/live-configuration.ts";
+import { CommandFailure, messageOf } from "./command.ts";
+
+/** A gateway's admin API: where it is and the key to it. */
+export interface AdminAccess {
+  readonly gatewayUrl: string;
+  readonly adminKey: string;
+}
+
+const Applied = z.object({ version: z.int() });
+
+/** What the gateway says of itself to its administrator, as far as the command line asks. */
+export const GatewayStatus = z.object({
+  configurationVersion: z.int(),
+  pools: z.array(
+    z.object({
+      poolId: z.string(),
+      replicas: z.array(z.object({ endpointUrl: z.string(), state: z.string() })),
+    }),
+  ),
+});
+export type GatewayStatus = z.infer<typeof GatewayStatus>;
+
+const Envelope = z.object({ error: z.object({ message: z.string() }) });
+
+const ANSWER_WITHIN_MS = 10_000;
+
+/**
+ * Makes a configuration the live one and returns its version. With `expectedVersion` only if that
+ * is the live version still. Throws `CommandFailure` with the gateway's own reason.
+ */
+export async function applyConfiguration(
+  access: AdminAccess,
+  configuration: LiveConfiguration,
+  expectedVersion: number | undefined,
+): Promise<number> {
+  const body = { configuration, ...(expectedVersion === undefined ? {} : { expectedVersion }) };
+  const answer = await callAdmin(access, "/configuration", {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  return Applied.parse(answer).version;
+}
+
+/** Asks which version is live and which replicas are there. Throws as `applyConfiguration` does. */
+export async function fetchStatus(access: AdminAccess): Promise<GatewayStatus> {
+  return GatewayStatus.parse(await callAdmin(access, "/status", { method: "GET", headers: {} }));
+}
+
+async function callAdmin(
+  { gatewayUrl, adminKey }: AdminAccess,
+  path: string,
+  init: { method: string; headers: Record<string, string>; body?: string },
+): Promise<unknown> {
+  const url = `${gatewayUrl}/admin/v1${path}`;
+  let response: Response;
+  try {
+    response = await fetch(url, {
+      ...init,
+      headers: { ...init.headers, authorization: `Bearer ${adminKey}` },
+      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+    });
+  } catch (error) {
+    // fetch's own message says no more than that it failed; the cause says why.
+    const cause = error instanceof Error ? (error.cause ?? error) : error;
+    throw new CommandFailure(`No answer from ${url}: ${messageOf(cause)}`);
+  }
+  const answer: unknown = await response.json().catch(() => undefined);
+  if (response.ok) return answer;
+  const envelope = Envelope.safeParse(answer);
+  const reason = envelope.success ? envelope.data.error.message : "no reason was given";
+  throw new CommandFailure(`The gateway at ${gatewayUrl} refused (${response.status}): ${reason}`);
+}

@@ -1,0 +1,42 @@
+import * as z from "zod";
+import type { Command, Terminal } from "../command.ts";
+import { EXIT_CODES, WrongUse } from "../command.ts";
+import { formatProblem, keyHasher, readConfigurationFile } from "../configuration-file.ts";
+import { flagSwitch, parseWords, toHelpLines } from "../flags.ts";
+
+const FLAGS = z.object({
+  local: flagSwitch("Allow what only a local gateway allows: plain keys"),
+  json: flagSwitch("Print the problems as one JSON object"),
+});
+
+/** `sluice check`: says whether a configuration file is right, and changes nothing. */
+export const checkCommand: Command = {
+  name: "check",
+  synopsis: "FILE [flags]",
+  summary: "Check a configuration file",
+  help: `Checks FILE as the gateway would, without asking one. Every problem is named at once, as
+file:line path: what was expected and what was found.
+
+${toHelpLines(FLAGS)}`,
+  run: runCheck,
+};
+
+async function runCheck(words: readonly string[], terminal: Terminal): Promise<number> {
+  const { values: flags, positionals } = parseWords(words, FLAGS, 1);
+  const [file] = positionals;
+  if (file === undefined) throw new WrongUse("Expected the FILE to check");
+  const read = await readConfigurationFile(file, {
+    mode: flags.local ? "local" : "production",
+    // The hashes are thrown away; what counts is that equal keys collide as they would for real.
+    hashKey: keyHasher("check"),
+  });
+  const problems = read.kind === "ok" ? [] : read.problems;
+  if (flags.json) {
+    terminal.print(JSON.stringify({ file, ok: problems.length === 0, problems }));
+  } else if (problems.length === 0) {
+    terminal.print(`${file} is right`);
+  } else {
+    for (const problem of problems) terminal.complain(formatProblem(problem));
+  }
+  return problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.failure;
+}

@@ -1,0 +1,93 @@
+import { parseArgs } from "node:util";
+import * as z from "zod";
+import { assert } from "../src/base/assert.ts";
+import { WrongUse } from "./command.ts";
+
+/** What the help says of one flag. */
+interface FlagHelp {
+  /** Stands for the flag's value; a flag without one is a switch. */
+  readonly placeholder?: string;
+  readonly meaning: string;
+}
+
+/** The help of every flag. A command's flags are one schema, and each registers its help here. */
+export const FLAG_HELP = z.registry<FlagHelp>();
+
+/**
+ * Splits the words after a command's name into flags and positionals, and parses the flags' values.
+ * Throws `WrongUse` that names every fault at once.
+ */
+export function parseWords<Flags extends z.ZodObject>(
+  words: readonly string[],
+  flags: Flags,
+  positionalsMax: number,
+): { readonly values: z.output<Flags>; readonly positionals: readonly string[] } {
+  const { values, positionals } = splitWords(words, flags);
+  const surplus = positionals[positionalsMax];
+  if (surplus !== undefined) throw new WrongUse(`Unexpected word "${surplus}"`);
+
+  const parsed = flags.safeParse(values);
+  if (parsed.success) return { values: parsed.data, positionals };
+  const faults = parsed.error.issues.map((issue) => {
+    const name = String(issue.path[0]);
+    const found = values[name] === undefined ? "" : `, found "${String(values[name])}"`;
+    return `--${name}: ${issue.message}${found}`;
+  });
+  throw new WrongUse(faults.join("\n"));
+}
+
+/** Lays the flags out as the lines of a help text. */
+export function toHelpLines(flags: z.ZodObject): string {
+  const rows = listFlags(flags).map(({ name, placeholder, meaning }) => ({
+    left: `  --${name}${placeholder === undefined ? "" : ` ${placeholder}`}`,
+    meaning,
+  }));
+  rows.push({ left: "  --help", meaning: "Print this text" });
+  const width = Math.max(...rows.map((row) => row.left.length)) + 2;
+  return rows.map((row) => row.left.padEnd(width) + row.meaning).join("\n");
+}
+
+const PORT_MAX = 65_535;
+
+/** A whole number as a flag gives it, between two bounds that are both allowed. */
+export function wholeNumber(min: number, max: number) {
+  const message = `Expected a whole number from ${min} to ${max}`;
+  return z
+    .string()
+    .regex(/^[0-9]{1,9}$/, message)
+    .transform(Number)
+    .refine((count) => count >= min && count <= max, message);
+}
+
+/** A TCP port as a flag gives it. */
+export const portNumber = wholeNumber(1, PORT_MAX);
+
+/** A flag that is there or not. */
+export function flagSwitch(meaning: string) {
+  return z.boolean().default(false).register(FLAG_HELP, { meaning });
+}
+
+function splitWords(words: readonly string[], flags: z.ZodObject) {
+  const options = Object.fromEntries(
+    listFlags(flags).map(({ name, placeholder }) => [
+      name,
+      { type: placeholder === undefined ? ("boolean" as const) : ("string" as const) },
+    ]),
+  );
+  try {
+    return parseArgs({ args: [...words], allowPositionals: true, options });
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    // Node's message goes on about positionals that start with a dash; its first sentence is enough.
+    const [sentence = error.message] = error.message.split(". ");
+    throw new WrongUse(sentence);
+  }
+}
+
+function listFlags(flags: z.ZodObject): readonly ({ readonly name: string } & FlagHelp)[] {
+  return Object.entries(flags.shape).map(([name, schema]) => {
+    const help = FLAG_HELP.get(schema);
+    assert(help !== undefined, `the flag --${name} has no help`);
+    return { name, ...help };
+  });
+}

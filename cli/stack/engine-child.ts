@@ -1,0 +1,64 @@
+import * as z from "zod";
+import { PACKAGE_ROOT } from "../wrangler.ts";
+import type { ChildPlan } from "./child.ts";
+import type { EngineFacts } from "./stack-event.ts";
+import type { EnginePlan } from "./stack-plan.ts";
+
+/** What all engines of a stack have in common. */
+export interface EngineOptions {
+  readonly precision: string;
+  /** Absolute; absent: the engine's own bundled model. */
+  readonly modelFolder: string | undefined;
+  readonly replicaSecret: string;
+  /** Where the pools take the engines' connections, such as `ws://127.0.0.1:8787`. */
+  readonly gatewaySocketUrl: string;
+}
+
+/** Returns how to start one engine: it stops when its stdin ends, which is when we are gone. */
+export function planEngineChild(
+  plan: EnginePlan,
+  options: EngineOptions,
+): Omit<ChildPlan, "onLine"> {
+  const flags = {
+    "--model-name": plan.upstreamModel,
+    "--host": plan.host,
+    "--port": String(plan.port),
+    "--precision": options.precision,
+    "--pool-url": `${options.gatewaySocketUrl}/internal/pools/${encodeURIComponent(plan.poolId)}`,
+    "--advertise-url": plan.endpointUrl,
+    ...(options.modelFolder === undefined ? {} : { "--model": options.modelFolder }),
+  };
+  return {
+    command: [
+      process.execPath,
+      "--import",
+      "tsx",
+      "gpu-backend/main.ts",
+      ...Object.entries(flags).flat(),
+      "--require-salt",
+      "--exit-with-stdin",
+    ],
+    folder: PACKAGE_ROOT,
+    environment: { ...process.env, SLUICE_REPLICA_SECRET: options.replicaSecret },
+  };
+}
+
+const ReadyLine = z.object({
+  event: z.literal("ready"),
+  model: z.string(),
+  parameters: z.number(),
+  precision: z.string(),
+  runtime: z.string(),
+  readyMs: z.number(),
+});
+
+/** Recognises the log line by which an engine says that it can serve; undefined for any other. */
+export function parseReadyLine(line: string): EngineFacts | undefined {
+  if (!line.startsWith("{")) return undefined;
+  try {
+    const { event: _event, ...facts } = ReadyLine.parse(JSON.parse(line));
+    return facts;
+  } catch {
+    return undefined;
+  }
+}

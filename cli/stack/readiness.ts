@@ -1,0 +1,51 @@
+import type { AdminAccess } from "../admin-client.ts";
+import { fetchStatus } from "../admin-client.ts";
+import type { Child } from "./child.ts";
+import { isBuildFailure } from "./gateway-child.ts";
+import { pollUntil } from "./poll.ts";
+import { StackFailure } from "./stack-failure.ts";
+
+const ANSWER_WITHIN_MS = 2000;
+const CONNECTED = "connected";
+
+/** Waits until the gateway answers; throws `StackFailure` if it says that it never will. */
+export async function awaitGateway(
+  url: string,
+  gateway: Child,
+  signal: AbortSignal,
+): Promise<void> {
+  await pollUntil(async () => {
+    if (gateway.tail.some(isBuildFailure)) {
+      throw new StackFailure("The gateway cannot start", gateway.tail);
+    }
+    return isHealthy(url);
+  }, signal);
+}
+
+/** Waits until each of these replicas is connected to its pool. */
+export async function awaitReplicas(
+  admin: AdminAccess,
+  endpointUrls: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  await pollUntil(async () => {
+    const { pools } = await fetchStatus(admin);
+    const connected = pools
+      .flatMap((pool) => pool.replicas)
+      .filter(({ state }) => state === CONNECTED)
+      .map(({ endpointUrl }) => endpointUrl);
+    return endpointUrls.every((endpointUrl) => connected.includes(endpointUrl));
+  }, signal);
+}
+
+async function isHealthy(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(`${url}/health`, {
+      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+    });
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,42 @@
+import { randomBytes } from "node:crypto";
+import { CommandFailure } from "../command.ts";
+
+/** The four secrets that gateway, engines and administrator share, under the Worker's own names. */
+export interface Secrets {
+  readonly SLUICE_KEY_PEPPER: string;
+  readonly SLUICE_CACHE_MASTER: string;
+  readonly SLUICE_ADMIN_KEY: string;
+  readonly SLUICE_REPLICA_SECRET: string;
+}
+
+const SECRET_BYTES = 32;
+// Long enough for the Worker, and of characters that an env file carries without quoting.
+const SECRET = /^[\w.~+/=-]{32,512}$/;
+
+/**
+ * Takes each secret from the environment, or makes it anew where the environment has none: then
+ * nobody but this run knows it. Throws `CommandFailure` for one that the Worker would refuse.
+ */
+export function provideSecrets(environment: Readonly<Record<string, string | undefined>>): Secrets {
+  const provide = (name: keyof Secrets) => {
+    const secret = environment[name] ?? randomBytes(SECRET_BYTES).toString("base64url");
+    if (SECRET.test(secret)) return secret;
+    throw new CommandFailure(
+      `${name} in the environment: expected 32 to 512 letters, digits or any of . _ ~ + / = -, ` +
+        `found ${secret.length} characters`,
+    );
+  };
+  return {
+    SLUICE_KEY_PEPPER: provide("SLUICE_KEY_PEPPER"),
+    SLUICE_CACHE_MASTER: provide("SLUICE_CACHE_MASTER"),
+    SLUICE_ADMIN_KEY: provide("SLUICE_ADMIN_KEY"),
+    SLUICE_REPLICA_SECRET: provide("SLUICE_REPLICA_SECRET"),
+  };
+}
+
+/** Lays variables out as an env file; their values must need no quoting, as secrets do not. */
+export function toEnvFile(variables: Readonly<Record<string, string>>): string {
+  return Object.entries(variables)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join("");
+}

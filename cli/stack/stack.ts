@@ -1,0 +1,134 @@
+import type { AdminAccess } from "../admin-client.ts";
+import { applyConfiguration } from "../admin-client.ts";
+import { Child } from "./child.ts";
+import type { EngineOptions } from "./engine-child.ts";
+import { planEngineChild } from "./engine-child.ts";
+import { EngineSupervisor } from "./engine-supervisor.ts";
+import type { GatewayAddress } from "./gateway-child.ts";
+import { planGatewayChild, toLocalUrl } from "./gateway-child.ts";
+import { pollUntil, whenAborted } from "./poll.ts";
+import { awaitGateway, awaitReplicas } from "./readiness.ts";
+import type { RunFolder } from "./run-folder.ts";
+import type { Secrets } from "./secrets.ts";
+import type { StackEvent } from "./stack-event.ts";
+import { StackFailure } from "./stack-failure.ts";
+import type { StackPlan } from "./stack-plan.ts";
+
+/** What a stack consists of, and where it tells what happens. */
+export interface StackWiring {
+  readonly plan: StackPlan;
+  readonly address: GatewayAddress;
+  readonly folder: RunFolder;
+  readonly secrets: Secrets;
+  readonly engineOptions: Pick<EngineOptions, "precision" | "modelFolder">;
+  readonly report: (event: StackEvent) => void;
+  /** Receives what the parts write: the part's name and the line. */
+  readonly onLine: (part: string, line: string) => void;
+}
+
+/** How the user ends a stack. */
+export interface StackEnding {
+  /** Every part may finish what it is about. */
+  readonly stop: AbortSignal;
+  /** Every part ends at once; heeded after `stop`. */
+  readonly kill: AbortSignal;
+}
+
+const READY_WITHIN_MS = 60_000;
+
+/**
+ * Runs a gateway and its engines as one thing, from their start until `ending.stop`; when it
+ * returns or throws, every part is gone. An engine that dies is started again while the others
+ * serve. Throws `StackFailure` if the gateway dies, an engine will not stay up, or the parts do not
+ * come to serve together; `onReady` is called once they do.
+ */
+export async function runStack(
+  wiring: StackWiring,
+  ending: StackEnding,
+  onReady: () => void,
+): Promise<void> {
+  const lost = new AbortController();
+  const over = AbortSignal.any([ending.stop, lost.signal]);
+  const lose = (failure: unknown) => {
+    if (!over.aborted) lost.abort(failure);
+  };
+
+  const gateway = startGateway(wiring, lose);
+  const engines = startEngines(wiring, lose);
+  const killAll = () => {
+    for (const part of [gateway, ...engines]) part.kill();
+  };
+  ending.kill.addEventListener("abort", killAll, { once: true });
+  try {
+    await becomeReady(wiring, { gateway, engines }, over);
+    if (!over.aborted) onReady();
+  } catch (failure) {
+    lose(failure);
+  }
+  await whenAborted(over);
+
+  // The gateway goes first: with it go the streams that an engine would wait for.
+  await gateway.stop();
+  await Promise.all(engines.map((engine) => engine.stop()));
+  if (lost.signal.aborted) throw lost.signal.reason;
+}
+
+type Lose = (failure: unknown) => void;
+
+function startGateway(wiring: StackWiring, lose: Lose): Child {
+  const { address, folder, secrets } = wiring;
+  const gateway = new Child({
+    ...planGatewayChild(address, folder, secrets),
+    onLine: (line) => wiring.onLine("gateway", line),
+  });
+  void gateway.exited.then(({ cause }) =>
+    lose(new StackFailure(`The gateway died (${cause})`, gateway.tail)),
+  );
+  return gateway;
+}
+
+function startEngines(wiring: StackWiring, lose: Lose): readonly EngineSupervisor[] {
+  const options: EngineOptions = {
+    ...wiring.engineOptions,
+    replicaSecret: wiring.secrets.SLUICE_REPLICA_SECRET,
+    gatewaySocketUrl: toLocalUrl("ws", wiring.address),
+  };
+  return wiring.plan.engines.map((plan) => {
+    const engine = new EngineSupervisor({
+      plan,
+      childPlan: planEngineChild(plan, options),
+      report: wiring.report,
+      onLine: (line) => wiring.onLine(plan.name, line),
+    });
+    engine.run().catch(lose);
+    return engine;
+  });
+}
+
+/** Brings the parts to serve together: the gateway, then its configuration, then the replicas. */
+async function becomeReady(
+  { plan, address, secrets }: StackWiring,
+  { gateway, engines }: { gateway: Child; engines: readonly EngineSupervisor[] },
+  over: AbortSignal,
+): Promise<void> {
+  const tooLong = AbortSignal.timeout(READY_WITHIN_MS);
+  const signal = AbortSignal.any([over, tooLong]);
+  const admin: AdminAccess = {
+    gatewayUrl: toLocalUrl("http", address),
+    adminKey: secrets.SLUICE_ADMIN_KEY,
+  };
+  let awaited = "the gateway to answer";
+  try {
+    await awaitGateway(admin.gatewayUrl, gateway, signal);
+    await applyConfiguration(admin, plan.configuration, undefined);
+    awaited = "every engine to be ready";
+    await pollUntil(async () => engines.every((engine) => engine.hasServed), signal);
+    awaited = "every replica to connect to its pool";
+    const endpointUrls = plan.engines.map((engine) => engine.endpointUrl);
+    await awaitReplicas(admin, endpointUrls, signal);
+  } catch (error) {
+    if (!tooLong.aborted || over.aborted) throw error;
+    const sentence = `Not ready: waited ${READY_WITHIN_MS / 1000} s for ${awaited}`;
+    throw new StackFailure(sentence, gateway.tail);
+  }
+}

@@ -1,0 +1,89 @@
+import type { Alias, Document, Node, Pair } from "yaml";
+import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, visit } from "yaml";
+
+/** Where in a document something stands: keys of mappings and 0-based indices of sequences. */
+export type DocumentPath = readonly (string | number)[];
+
+/** A fault of the text itself, such as a tab where YAML wants spaces. */
+export interface YamlFault {
+  readonly line: number;
+  readonly message: string;
+}
+
+/** A parsed YAML text that still knows on which line everything stands. */
+export interface YamlDocument {
+  /** The plain value, as `JSON.parse` would give it. */
+  readonly value: unknown;
+  /** The 1-based line of a path, or of the nearest part of it that exists. */
+  readonly lineOf: (path: DocumentPath) => number;
+}
+
+/** Parses one YAML document; its faults are all told at once. */
+export function parseYaml(
+  text: string,
+):
+  | { readonly kind: "ok"; readonly document: YamlDocument }
+  | { readonly kind: "invalid"; readonly faults: readonly YamlFault[] } {
+  const lineCounter = new LineCounter();
+  const document = parseDocument(text, { lineCounter, prettyErrors: false });
+  const lineAt = (offset: number) => Math.max(lineCounter.linePos(offset).line, 1);
+  const faults = [
+    ...document.errors.map((error) => ({ line: lineAt(error.pos[0]), message: error.message })),
+    ...listUnresolvedAliases(document).map(({ source, range }) => ({
+      line: lineAt(range?.[0] ?? 0),
+      message: `There is no anchor &${source}`,
+    })),
+  ];
+  if (faults.length > 0) return { kind: "invalid", faults };
+
+  const lineOf = (path: DocumentPath) => lineAt(findOffset(document, path));
+  try {
+    return { kind: "ok", document: { value: document.toJS(), lineOf } };
+  } catch (error) {
+    // Aliases of aliases of aliases: the text is small, the value would not be.
+    if (!(error instanceof ReferenceError)) throw error;
+    return { kind: "invalid", faults: [{ line: 1, message: error.message }] };
+  }
+}
+
+function listUnresolvedAliases(document: Document): readonly Alias[] {
+  const unresolved: Alias[] = [];
+  visit(document, {
+    Alias(_key, alias) {
+      if (alias.resolve(document) === undefined) unresolved.push(alias);
+    },
+  });
+  return unresolved;
+}
+
+function findOffset(document: Document, path: DocumentPath): number {
+  let node: Node | null = document.contents;
+  let offset = node?.range?.[0] ?? 0;
+  for (const step of path) {
+    const found = stepInto(isAlias(node) ? (node.resolve(document) ?? null) : node, step);
+    if (found === undefined) break;
+    node = found.node;
+    offset = found.offset ?? offset;
+  }
+  return offset;
+}
+
+/** Finds a child of a mapping or sequence; a mapping's child begins at its key. */
+function stepInto(
+  node: Node | null,
+  step: string | number,
+): { readonly node: Node | null; readonly offset: number | undefined } | undefined {
+  if (isMap(node)) {
+    const pair = node.items.find(
+      (item): item is Pair<Node, Node | null> => keyOf(item) === `${step}`,
+    );
+    return pair && { node: pair.value, offset: pair.key.range?.[0] };
+  }
+  if (isSeq<Node>(node) && typeof step === "number") {
+    const child = node.items[step];
+    return child && { node: child, offset: child.range?.[0] };
+  }
+  return undefined;
+}
+
+const keyOf = (pair: Pair) => (isScalar(pair.key) ? String(pair.key.value) : undefined);

@@ -1,0 +1,61 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { CommandFailure } from "../../../cli/command.ts";
+import { createRunFolder } from "../../../cli/stack/run-folder.ts";
+import { provideSecrets, toEnvFile } from "../../../cli/stack/secrets.ts";
+
+describe("provideSecrets()", () => {
+  test("no two secrets of one run or of two runs are equal", () => {
+    const secrets = [provideSecrets({}), provideSecrets({})].flatMap((each) => Object.values(each));
+    expect(new Set(secrets).size).toBe(8);
+    expect(secrets.every((secret) => /^[\w-]{43}$/.test(secret))).toBe(true);
+  });
+
+  test("a secret of the environment is used instead", () => {
+    const adminKey = "an-admin-key-of-32-characters-or-more";
+    const secrets = provideSecrets({ SLUICE_ADMIN_KEY: adminKey });
+    expect(secrets.SLUICE_ADMIN_KEY).toBe(adminKey);
+    expect(secrets.SLUICE_REPLICA_SECRET).not.toBe(adminKey);
+  });
+
+  test.each(["", "short", `${"x".repeat(40)}\nSLUICE_MODE=production`, `"${"x".repeat(40)}"`])(
+    "%j is refused, without being repeated",
+    (secret) => {
+      const provide = () => provideSecrets({ SLUICE_KEY_PEPPER: secret });
+      expect(provide).toThrow(CommandFailure);
+      expect(provide).toThrow(
+        /^SLUICE_KEY_PEPPER in the environment: expected 32 .* found \d+ characters$/,
+      );
+    },
+  );
+});
+
+test("toEnvFile() writes one variable a line", () => {
+  expect(toEnvFile({ A: "x-y", B: "z==" })).toBe("A=x-y\nB=z==\n");
+});
+
+describe("createRunFolder()", () => {
+  test("nobody else can read what is in it", () => {
+    const folder = createRunFolder();
+    const file = folder.writeSecret("gateway.env", "A=1\n");
+    expect(readFileSync(file, "utf8")).toBe("A=1\n");
+    expect(statSync(folder.path).mode & 0o777).toBe(0o700);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    folder.remove();
+  });
+
+  test("two folders are never one", () => {
+    const folders = [createRunFolder(), createRunFolder()];
+    expect(new Set(folders.map((folder) => folder.path)).size).toBe(2);
+    folders.forEach((folder) => folder.remove());
+  });
+
+  test("removing it takes all of it, and twice is harmless", () => {
+    const folder = createRunFolder();
+    folder.writeSecret("gateway.env", "A=1\n");
+    folder.remove();
+    folder.remove();
+    expect(existsSync(join(folder.path, "gateway.env"))).toBe(false);
+  });
+});
