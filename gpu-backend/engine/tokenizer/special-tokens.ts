@@ -1,0 +1,55 @@
+import type { AddedToken } from "./tokenizer-files.ts";
+
+/** A stretch of a prompt: the id of a special token, or text in which nothing is special. */
+export type PromptPiece = number | string;
+
+/**
+ * Finds special tokens such as `<|end|>` in text, the longest where several begin. Only text that
+ * we wrote may be split so: whoever chooses the text chooses the tokens.
+ */
+export class SpecialTokens {
+  readonly #tokens: ReadonlyMap<string, AddedToken>;
+  readonly #pattern: RegExp | undefined;
+
+  constructor(addedTokens: readonly AddedToken[]) {
+    const special = addedTokens.filter((token) => token.special);
+    this.#tokens = new Map(special.map((token) => [token.content, token]));
+    // A pattern of no alternatives would match the empty string everywhere.
+    if (special.length === 0) return;
+    const contents = [...this.#tokens.keys()].toSorted((a, b) => b.length - a.length);
+    this.#pattern = new RegExp(contents.map(escapePattern).join("|"), "gu");
+  }
+
+  /** The texts of all special tokens. */
+  contents(): readonly string[] {
+    return [...this.#tokens.keys()];
+  }
+
+  /** Splits trusted text at its special tokens; joined, the pieces give the text back. */
+  split(text: string): PromptPiece[] {
+    if (this.#pattern === undefined) return [text];
+    const pieces: PromptPiece[] = [];
+    let isTrimmedAtStart = false;
+    let start = 0;
+    const addText = (end: number, isTrimmedAtEnd: boolean) => {
+      let piece = text.slice(start, end);
+      if (isTrimmedAtStart) piece = piece.trimStart();
+      if (isTrimmedAtEnd) piece = piece.trimEnd();
+      if (piece !== "") pieces.push(piece);
+    };
+    for (const match of text.matchAll(this.#pattern)) {
+      const token = this.#tokens.get(match[0]);
+      if (token === undefined) continue;
+      addText(match.index, token.lstrip);
+      pieces.push(token.id);
+      start = match.index + match[0].length;
+      isTrimmedAtStart = token.rstrip;
+    }
+    addText(text.length, false);
+    return pieces;
+  }
+}
+
+function escapePattern(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/gu, (character) => `\\${character}`);
+}

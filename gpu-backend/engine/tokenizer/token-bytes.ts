@@ -1,0 +1,87 @@
+import { assert } from "../../../src/base/assert.ts";
+import type { TokenizerFile } from "./tokenizer-files.ts";
+
+/**
+ * The bytes that each token adds to a text. Special tokens add none, nor do ids without a token,
+ * which a model's padded logits can yield.
+ */
+export class TokenBytes {
+  /** Token ids run below it. */
+  readonly vocabularyTokens: number;
+  readonly #bytes: Uint8Array;
+  /** The bytes of token `id` lie from `starts[id]` to `starts[id + 1]`. */
+  readonly #starts: Uint32Array;
+
+  constructor(bytesById: ReadonlyMap<number, Uint8Array>) {
+    this.vocabularyTokens = [...bytesById.keys()].reduce((max, id) => Math.max(max, id + 1), 0);
+    this.#starts = new Uint32Array(this.vocabularyTokens + 1);
+    for (let id = 0; id < this.vocabularyTokens; id += 1) {
+      const length = bytesById.get(id)?.length ?? 0;
+      this.#starts[id + 1] = (this.#starts[id] ?? 0) + length;
+    }
+    this.#bytes = new Uint8Array(this.#starts[this.vocabularyTokens] ?? 0);
+    for (const [id, bytes] of bytesById) this.#bytes.set(bytes, this.#starts[id]);
+  }
+
+  /** A view of one token's bytes, not a copy. */
+  of(tokenId: number): Uint8Array {
+    return this.#bytes.subarray(this.#starts[tokenId] ?? 0, this.#starts[tokenId + 1] ?? 0);
+  }
+}
+
+/** Reads the bytes of a byte-level BPE's tokens; throws unless each single byte is a token. */
+export function byteLevelTokenBytes(file: TokenizerFile): TokenBytes {
+  const added = new Map(file.added_tokens.map((token) => [token.id, token]));
+  const bytesById = new Map<number, Uint8Array>();
+  const singleBytes = new Set<number>();
+  for (const [token, id] of Object.entries(file.model.vocab)) {
+    if (added.has(id)) continue;
+    const bytes = bytesOfToken(token);
+    bytesById.set(id, bytes);
+    if (bytes.length === 1 && bytes[0] !== undefined) singleBytes.add(bytes[0]);
+  }
+  for (const token of added.values()) {
+    bytesById.set(token.id, token.special ? new Uint8Array() : UTF8.encode(token.content));
+  }
+  if (singleBytes.size !== BYTE_VALUES) {
+    throw new Error(`Expected a token for each of 256 bytes, found ${singleBytes.size} of them`);
+  }
+  return new TokenBytes(bytesById);
+}
+
+const BYTE_VALUES = 256;
+const UTF8 = new TextEncoder();
+
+/** Byte-level vocabularies write each byte as one visible character; the byte of each of them. */
+const BYTE_OF_CHARACTER = byteOfCharacter();
+
+/**
+ * GPT-2's table: the visible characters of Latin-1 stand for themselves, the other bytes are, in
+ * order, the characters from U+0100 on.
+ */
+function byteOfCharacter(): ReadonlyMap<string, number> {
+  const table = new Map<string, number>();
+  let invisible = 0;
+  for (let byte = 0; byte < BYTE_VALUES; byte += 1) {
+    const codePoint = isVisible(byte) ? byte : 0x100 + invisible;
+    if (!isVisible(byte)) invisible += 1;
+    table.set(String.fromCodePoint(codePoint), byte);
+  }
+  assert(table.size === BYTE_VALUES, "two bytes share a character");
+  return table;
+}
+
+function isVisible(byte: number): boolean {
+  return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+}
+
+/** A token with a character outside the table was never made of bytes: it stands for its text. */
+function bytesOfToken(token: string): Uint8Array {
+  const bytes: number[] = [];
+  for (const character of token) {
+    const byte = BYTE_OF_CHARACTER.get(character);
+    if (byte === undefined) return UTF8.encode(token);
+    bytes.push(byte);
+  }
+  return Uint8Array.from(bytes);
+}
