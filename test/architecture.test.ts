@@ -33,6 +33,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "gpu-backend/engine/*",
     "src/base",
     "zod",
+    "node:crypto",
     "node:fs",
     "node:fs/promises",
     "node:path",

@@ -1,0 +1,121 @@
+import { assert } from "../../../src/base/assert.ts";
+import type { Batch, BatchRow } from "../batch.ts";
+
+/** What bounds a batch; breaking it is a bug of the scheduler. */
+export interface BatchLimits {
+  readonly vocabularyTokens: number;
+  readonly contextTokens: number;
+  readonly blockTokens: number;
+  readonly blockCount: number;
+  readonly batchTokensMax: number;
+}
+
+/** One sequence's part of a packed batch. */
+export interface PackedSpan {
+  /** Its first row among the packed tokens. */
+  readonly firstRow: number;
+  readonly tokenCount: number;
+  readonly startPosition: number;
+  /** Where its block ids begin in `blockIds`. */
+  readonly firstBlock: number;
+  /** Rows that need logits are its last ones, this many. */
+  readonly logitRows: number;
+}
+
+/** A batch as the kernel and the segments take it: every token of every sequence, row after row. */
+export interface PackedBatch {
+  readonly tokens: Int32Array;
+  /** Position of each token in its sequence. */
+  readonly positions: Int32Array;
+  /** Slot of each token in the pool: block times `blockTokens` plus its place in the block. */
+  readonly slots: Int32Array;
+  /** The block tables of all sequences, as far as this step needs them, one behind the other. */
+  readonly blockIds: Int32Array;
+  readonly spans: readonly PackedSpan[];
+  readonly logitRowCount: number;
+}
+
+/** Packs a batch without padding. Asserts that it is within the limits and consistent. */
+export function packBatch(batch: Batch, limits: BatchLimits): PackedBatch {
+  checkBatch(batch, limits);
+  const { blockTokens } = limits;
+  const tokens = new Int32Array(batch.totalTokens);
+  const positions = new Int32Array(batch.totalTokens);
+  const slots = new Int32Array(batch.totalTokens);
+  const blocksNeeded = batch.rows.map((row) => Math.ceil(endOf(row) / blockTokens));
+  const blockIds = new Int32Array(blocksNeeded.reduce((sum, count) => sum + count, 0));
+  const spans: PackedSpan[] = [];
+  let firstRow = 0;
+  let firstBlock = 0;
+  let logitRowCount = 0;
+  for (const [index, row] of batch.rows.entries()) {
+    const { startPosition, blockTable } = row;
+    const tokenCount = row.tokens.length;
+    const blockCount = blocksNeeded[index] ?? 0;
+    const logitRows = row.logits === "none" ? 0 : row.logits === "last" ? 1 : tokenCount;
+    tokens.set(row.tokens, firstRow);
+    blockIds.set(blockTable.subarray(0, blockCount), firstBlock);
+    for (let offset = 0; offset < tokenCount; offset++) {
+      const position = startPosition + offset;
+      const block = blockTable[Math.floor(position / blockTokens)] ?? 0;
+      positions[firstRow + offset] = position;
+      slots[firstRow + offset] = block * blockTokens + (position % blockTokens);
+    }
+    spans.push({ firstRow, tokenCount, startPosition, firstBlock, logitRows });
+    firstRow += tokenCount;
+    firstBlock += blockCount;
+    logitRowCount += logitRows;
+  }
+  return { tokens, positions, slots, blockIds, spans, logitRowCount };
+}
+
+function endOf(row: BatchRow): number {
+  return row.startPosition + row.tokens.length;
+}
+
+function checkBatch(batch: Batch, limits: BatchLimits): void {
+  const tokens = batch.rows.reduce((sum, row) => sum + row.tokens.length, 0);
+  assert(tokens === batch.totalTokens, `rows have ${tokens} tokens, not ${batch.totalTokens}`);
+  assert(tokens >= 1, "a batch has at least one token");
+  assert(
+    tokens <= limits.batchTokensMax,
+    `a batch has at most ${limits.batchTokensMax} tokens, not ${tokens}`,
+  );
+  const sequenceIds = new Set<string>();
+  const writtenBlocks = new Set<number>();
+  for (const row of batch.rows) {
+    assert(!sequenceIds.has(row.sequenceId), `${row.sequenceId} has one row in a batch`);
+    sequenceIds.add(row.sequenceId);
+    checkRow(row, limits);
+    const firstWritten = Math.floor(row.startPosition / limits.blockTokens);
+    const endWritten = Math.ceil(endOf(row) / limits.blockTokens);
+    for (const block of row.blockTable.subarray(firstWritten, endWritten)) {
+      assert(!writtenBlocks.has(block), `block ${block} is written for one sequence only`);
+      writtenBlocks.add(block);
+    }
+  }
+}
+
+function checkRow(row: BatchRow, limits: BatchLimits): void {
+  const { sequenceId, tokens, startPosition, blockTable } = row;
+  const end = endOf(row);
+  assert(tokens.length >= 1, `${sequenceId} has a token to compute`);
+  assert(
+    Number.isInteger(startPosition) && startPosition >= 0 && end <= limits.contextTokens,
+    `${sequenceId} lies within the context of ${limits.contextTokens} tokens, not ${startPosition} to ${end}`,
+  );
+  assert(
+    blockTable.length * limits.blockTokens >= end,
+    `${sequenceId} has blocks for ${end} tokens, not ${blockTable.length}`,
+  );
+  assert(
+    tokens.every((token) => token >= 0 && token < limits.vocabularyTokens),
+    `${sequenceId} has tokens of the vocabulary only`,
+  );
+  assert(
+    blockTable
+      .subarray(0, Math.ceil(end / limits.blockTokens))
+      .every((block) => block >= 0 && block < limits.blockCount),
+    `${sequenceId} has blocks of the pool only`,
+  );
+}

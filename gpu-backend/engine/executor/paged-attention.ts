@@ -1,0 +1,160 @@
+import { readFileSync } from "node:fs";
+import { assert } from "../../../src/base/assert.ts";
+import type { ModelConfig } from "../model/model-config.ts";
+import type { SegmentRuntime } from "./segment-runtime.ts";
+import { instantiateWasm } from "./wasm-memory.ts";
+
+/** The exports of `gpu-backend/kernels/paged-attention.ts`; addresses are bytes in its memory. */
+interface AttentionKernel {
+  configure(heads: number, kvHeads: number, headDimensions: number, blockTokens: number): void;
+  rotate(rows: number, rowBytes: number, rowCount: number, positions: number, table: number): void;
+  store(
+    keys: number,
+    values: number,
+    rowBytes: number,
+    rowCount: number,
+    slots: number,
+    keyPool: number,
+    valuePool: number,
+  ): void;
+  attend(
+    queries: number,
+    queryRowBytes: number,
+    outputs: number,
+    outputRowBytes: number,
+    rowCount: number,
+    firstPosition: number,
+    blockTable: number,
+    keyPool: number,
+    valuePool: number,
+    scores: number,
+  ): void;
+}
+
+const KERNEL_FUNCTIONS = ["configure", "rotate", "store", "attend"] as const;
+
+/** Consecutive tokens of one sequence, and where their queries and results lie. */
+export interface AttentionSpan {
+  /** Row of the first token's query in the packed `qkv`. */
+  readonly queryRow: number;
+  /** Row of the first token's result in the packed `attended`. */
+  readonly outputRow: number;
+  readonly tokenCount: number;
+  readonly firstPosition: number;
+  /** Address of the sequence's block ids, i32. */
+  readonly blockTable: number;
+}
+
+/** Where the kernel finds the packed rows of a step. */
+export interface AttentionRows {
+  /** `[rowCount, queries + keys + values]`, f32. Queries and keys are rotated in place. */
+  readonly qkv: number;
+  /** `[rows, queries]`, f32: the result. */
+  readonly attended: number;
+  readonly rowCount: number;
+  /** Position of each row in its sequence, i32. */
+  readonly positions: number;
+  /** Slot of each row in the pool: block times `blockTokens` plus its place in the block, i32. */
+  readonly slots: number;
+}
+
+/** Tokens of a tile in the pool; see `gpu-backend/kernels/pool-layout.ts`. */
+const TILE_TOKENS = 16;
+const FLOAT_BYTES = 4;
+const KERNEL = new URL("../../kernels/paged-attention.wasm", import.meta.url);
+
+/** The paged KV pool of a model, and attention over it by our own kernel. */
+export class PagedAttention {
+  readonly kvPoolBytes: number;
+  readonly #kernel: AttentionKernel;
+  /** One for each layer. */
+  readonly #pools: readonly { readonly keys: number; readonly values: number }[];
+  readonly #ropeTable: number;
+  readonly #scores: number;
+  readonly #queryBytes: number;
+  readonly #kvBytes: number;
+
+  constructor(
+    runtime: SegmentRuntime,
+    config: ModelConfig,
+    limits: { readonly blockTokens: number; readonly blockCount: number },
+  ) {
+    const { headCount, kvHeadCount, headDimensions, layerCount, contextTokens } = config;
+    assert(
+      limits.blockTokens % TILE_TOKENS === 0,
+      `blocks are whole tiles of ${TILE_TOKENS} tokens`,
+    );
+    const kernel = instantiateWasm(readFileSync(KERNEL), runtime.memory);
+    assert(isKernel(kernel), "the compiled kernel fits its interface; run npm run build:kernel");
+    this.#kernel = kernel;
+    kernel.configure(headCount, kvHeadCount, headDimensions, limits.blockTokens);
+    this.#queryBytes = headCount * headDimensions * FLOAT_BYTES;
+    this.#kvBytes = kvHeadCount * headDimensions * FLOAT_BYTES;
+
+    const poolBytes = limits.blockCount * limits.blockTokens * this.#kvBytes;
+    this.#pools = Array.from({ length: layerCount }, () => ({
+      keys: runtime.allocate(poolBytes),
+      values: runtime.allocate(poolBytes),
+    }));
+    this.kvPoolBytes = 2 * layerCount * poolBytes;
+
+    const table = rotaryTable(config);
+    this.#ropeTable = runtime.allocate(table.byteLength);
+    new Float32Array(runtime.memory.buffer, this.#ropeTable, table.length).set(table);
+    const paddedTokens = Math.ceil(contextTokens / TILE_TOKENS) * TILE_TOKENS;
+    this.#scores = runtime.allocate(2 * paddedTokens * FLOAT_BYTES);
+  }
+
+  /** Stores the step's keys and values in the layer's pool, then attends for each span. */
+  run(layer: number, rows: AttentionRows, spans: readonly AttentionSpan[]): void {
+    const pool = this.#pools[layer];
+    assert(pool !== undefined, `the model has no layer ${layer}`);
+    const rowBytes = this.#queryBytes + 2 * this.#kvBytes;
+    const keys = rows.qkv + this.#queryBytes;
+    const values = keys + this.#kvBytes;
+    this.#kernel.rotate(rows.qkv, rowBytes, rows.rowCount, rows.positions, this.#ropeTable);
+    this.#kernel.store(keys, values, rowBytes, rows.rowCount, rows.slots, pool.keys, pool.values);
+    for (const span of spans) {
+      this.#kernel.attend(
+        rows.qkv + span.queryRow * rowBytes,
+        rowBytes,
+        rows.attended + span.outputRow * this.#queryBytes,
+        this.#queryBytes,
+        span.tokenCount,
+        span.firstPosition,
+        span.blockTable,
+        pool.keys,
+        pool.values,
+        this.#scores,
+      );
+    }
+  }
+}
+
+function isKernel(exports: unknown): exports is AttentionKernel {
+  return (
+    typeof exports === "object" &&
+    exports !== null &&
+    KERNEL_FUNCTIONS.every((name) => typeof Reflect.get(exports, name) === "function")
+  );
+}
+
+/**
+ * Cosines and sines of every position, `[position][half of the dimensions]` each. Angles are rounded
+ * to f32 on the way as transformers does: at high positions that moves them by more than the
+ * rounding of the results, and it is what the model was trained with.
+ */
+export function rotaryTable(config: ModelConfig): Float32Array {
+  const half = config.headDimensions / 2;
+  const table = new Float32Array(config.contextTokens * config.headDimensions);
+  for (let pair = 0; pair < half; pair++) {
+    const power = Math.fround(config.ropeTheta ** Math.fround(pair / half));
+    const frequency = Math.fround(1 / power);
+    for (let position = 0; position < config.contextTokens; position++) {
+      const angle = Math.fround(position * frequency);
+      table[position * config.headDimensions + pair] = Math.cos(angle);
+      table[position * config.headDimensions + half + pair] = Math.sin(angle);
+    }
+  }
+  return table;
+}

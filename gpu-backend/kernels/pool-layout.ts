@@ -1,0 +1,48 @@
+/**
+ * How a pool is laid out, and the model's shape, which every function of the kernel reads.
+ *
+ * A pool holds the keys, another the values, of one layer. Tokens lie in tiles of 16:
+ *
+ *     [block][KV head][tile of 16 tokens], and in a tile
+ *     keys    [dimension][token]            a vector is one dimension of four tokens
+ *     values  [dimension / 16][token][16]   a vector is four dimensions of one token
+ *
+ * So a block is contiguous, attention reads it front to back, and scores need no sums across lanes.
+ */
+
+export const TILE_TOKENS = 16;
+/** One dimension of a key tile; one token in one part of a value tile. Both are 16 floats. */
+export const LINE_BYTES: usize = 64;
+
+export let heads: i32 = 0;
+export let kvHeads: i32 = 0;
+export let headBytes: usize = 0;
+export let tileBytes: usize = 0;
+/** One KV head's share of a block. */
+export let blockHeadBytes: usize = 0;
+export let blockBytes: usize = 0;
+export let tilesPerBlock: u32 = 0;
+/** What a score is multiplied with: 1 / sqrt(dimensions of a head). */
+export let scoreScale: f32 = 0;
+
+export function setShape(
+  queryHeads: i32,
+  keyValueHeads: i32,
+  headDimensions: i32,
+  blockTokens: i32,
+): void {
+  heads = queryHeads;
+  kvHeads = keyValueHeads;
+  headBytes = (<usize>headDimensions) << 2;
+  tileBytes = headBytes * TILE_TOKENS;
+  blockHeadBytes = headBytes * <usize>blockTokens;
+  blockBytes = blockHeadBytes * <usize>keyValueHeads;
+  tilesPerBlock = blockTokens / TILE_TOKENS;
+  scoreScale = <f32>(1 / Math.sqrt(<f64>headDimensions));
+}
+
+/** Where a sequence's tile lies, for the KV head whose share of block 0 starts at `pool`. */
+export function tileAddress(pool: usize, blockTable: usize, tile: u32): usize {
+  const block = <usize>load<u32>(blockTable + ((<usize>(tile / tilesPerBlock)) << 2));
+  return pool + block * blockBytes + <usize>(tile % tilesPerBlock) * tileBytes;
+}
