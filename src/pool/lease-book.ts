@@ -17,7 +17,7 @@ export interface Lease {
  * The leases that are alive, in order of expiry: all live equally long, so that is the order in
  * which they were given.
  */
-export class LeaseBook {
+export class LeaseBook implements Iterable<Lease> {
   readonly #leases = new Map<LeaseId, Lease>();
   readonly #leasesMax: number;
 
@@ -67,7 +67,7 @@ export class LeaseBook {
     return removed;
   }
 
-  values(): Iterable<Lease> {
+  [Symbol.iterator](): Iterator<Lease> {
     return this.#leases.values();
   }
 

@@ -166,7 +166,7 @@ export class Pool {
       offered: this.#offered,
       dispatched: this.#dispatched,
       rejected: this.#rejected,
-      replicas: [...this.#replicas.values()].map((replica) => toReplicaStatus(replica, nowMs)),
+      replicas: [...this.#replicas].map((replica) => toReplicaStatus(replica, nowMs)),
     };
   }
 
@@ -179,10 +179,10 @@ export class Pool {
     this.#leases.checkInvariants();
     this.#replicas.checkInvariants();
     const leasesOn = new Map<ReplicaId, number>();
-    for (const { replicaId } of this.#leases.values()) {
+    for (const { replicaId } of this.#leases) {
       leasesOn.set(replicaId, (leasesOn.get(replicaId) ?? 0) + 1);
     }
-    for (const { replicaId, outstanding } of this.#replicas.values()) {
+    for (const { replicaId, outstanding } of this.#replicas) {
       assert(outstanding === (leasesOn.get(replicaId) ?? 0), "slots taken are leases alive");
       leasesOn.delete(replicaId);
     }
@@ -221,7 +221,7 @@ export class Pool {
 
   #judge(request: Waiter, nowMs: number): Verdict {
     const circumstances = {
-      replicas: this.#replicas.values(),
+      replicas: this.#replicas,
       canAdmit: !this.#leases.isFull,
       relearnUntilMs: this.#relearnUntilMs,
       random: this.#random,

@@ -10,8 +10,8 @@ const HALF_LIFE_MS = 600_000;
 
 /**
  * Turns prompt bytes into tokens by what settled requests have taught: mean tokens per byte plus
- * the mean deviation from it, so that about as many prompts are overestimated as a cautious
- * forecast needs. The gateway does not tokenise; this is its only idea of a prompt's length.
+ * the mean deviation from it, since a forecast that is too high only refuses early while one that
+ * is too low breaks a promise. The gateway does not tokenise; this is its only idea of a prompt's length.
  */
 export class TokenEstimate {
   readonly #tokensPerByte = new DecayingAverage({
@@ -40,11 +40,9 @@ export class TokenEstimate {
     const textTokens = sample.promptTokens - TEMPLATE_TOKENS;
     if (sample.promptBytes <= 0 || textTokens <= 0) return;
     const ratio = textTokens / sample.promptBytes;
-    this.#deviation.add(
-      Math.abs(ratio - (this.#tokensPerByte.value ?? ratio)),
-      nowMs,
-      sample.promptBytes,
-    );
     this.#tokensPerByte.add(ratio, nowMs, sample.promptBytes);
+    // Measured from the new mean: else the error of the prior would count as spread of the prompts.
+    const mean = this.#tokensPerByte.value ?? ratio;
+    this.#deviation.add(Math.abs(ratio - mean), nowMs, sample.promptBytes);
   }
 }

@@ -7,7 +7,7 @@ import { Replica } from "./replica.ts";
  * The replicas of a pool: those in use, at most `replicasMax`, and those that left the
  * configuration while requests of ours still run there.
  */
-export class ReplicaSet {
+export class ReplicaSet implements Iterable<Replica> {
   readonly #replicas = new Map<ReplicaId, Replica>();
   readonly #replicasMax: number;
 
@@ -44,7 +44,7 @@ export class ReplicaSet {
     return undefined;
   }
 
-  values(): Iterable<Replica> {
+  [Symbol.iterator](): Iterator<Replica> {
     return this.#replicas.values();
   }
 

@@ -43,12 +43,6 @@ export class TenantPermits {
   readonly #holdMs = new DecayingAverage({ halfLifeMs: HOLD_HALF_LIFE_MS });
   #lastHoldNumber = 0;
 
-  /** Permits that are held at an instant. */
-  heldAt(nowMs: number): number {
-    this.#removeExpired(nowMs);
-    return this.#permits.size;
-  }
-
   /** Grants a permit unless the tenant has `concurrencyMax` of them already. */
   acquire(
     request: { readonly requestId: RequestId; readonly concurrencyMax: number },
