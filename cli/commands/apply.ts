@@ -2,7 +2,7 @@ import * as z from "zod";
 import { applyConfiguration } from "../admin-client.ts";
 import type { Command, Terminal } from "../command.ts";
 import { EXIT_CODES, WrongUse } from "../command.ts";
-import { keyHasher, requireConfigurationFile } from "../configuration-file.ts";
+import { keyHasher, requireConfigurationFile } from "../read-configuration.ts";
 import { FLAG_HELP, flagSwitch, parseWords, toHelpLines, wholeNumber } from "../flags.ts";
 
 const VERSION_MAX = 999_999_999;

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Command, Terminal } from "../command.ts";
 import { EXIT_CODES, WrongUse } from "../command.ts";
-import { formatProblem, keyHasher, readConfigurationFile } from "../configuration-file.ts";
+import { formatProblem, keyHasher, readConfigurationFile } from "../read-configuration.ts";
 import { flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 
 const FLAGS = z.object({

@@ -2,8 +2,8 @@ import { join, relative, resolve } from "node:path";
 import * as z from "zod";
 import type { Command, Terminal } from "../command.ts";
 import { CommandFailure, EXIT_CODES } from "../command.ts";
-import type { ConfigurationFile } from "../configuration-file.ts";
-import { keyHasher, requireConfigurationFile } from "../configuration-file.ts";
+import type { CheckedFile } from "../read-configuration.ts";
+import { keyHasher, requireConfigurationFile } from "../read-configuration.ts";
 import {
   FLAG_HELP,
   flagSwitch,
@@ -14,7 +14,7 @@ import {
 } from "../flags.ts";
 import { listDemoKeys } from "../stack/demo-keys.ts";
 import { listenForEndings } from "../stack/endings.ts";
-import { toLocalUrl } from "../stack/gateway-child.ts";
+import { planGatewayChild, toLocalUrl } from "../stack/gateway-child.ts";
 import type { PortNeed } from "../stack/ports.ts";
 import { findPortProblems } from "../stack/ports.ts";
 import { createRunFolder } from "../stack/run-folder.ts";
@@ -94,7 +94,14 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
   };
   try {
     await runStack(
-      { plan, address, folder, secrets, engineOptions: { precision, modelFolder }, report, onLine },
+      {
+        plan,
+        gateway: { address, childPlan: planGatewayChild(address, folder, secrets) },
+        secrets,
+        engineOptions: { precision, modelFolder },
+        report,
+        onLine,
+      },
       endings,
       () => report(toReadyEvent(plan, source, toLocalUrl("http", address))),
     );
@@ -119,11 +126,7 @@ function findFile(given: string | undefined): string {
 }
 
 /** Lists the ports of a plan with what the user must change if one cannot be had. */
-function listPortNeeds(
-  plan: StackPlan,
-  source: ConfigurationFile,
-  flags: UpFlags,
-): readonly PortNeed[] {
+function listPortNeeds(plan: StackPlan, source: CheckedFile, flags: UpFlags): readonly PortNeed[] {
   const gateway: PortNeed = {
     host: flags.host,
     port: flags.port,
@@ -139,7 +142,7 @@ function listPortNeeds(
   return [gateway, ...engines];
 }
 
-function remedyOf(source: ConfigurationFile, poolId: string, endpointUrl: string): string {
+function remedyOf(source: CheckedFile, poolId: string, endpointUrl: string): string {
   const pool = source.configuration.pools.find((each) => each.poolId === poolId);
   const index = pool?.replicas.findIndex((replica) => replica.endpointUrl === endpointUrl) ?? -1;
   if (index === -1) return "choose fewer with --replicas";
@@ -147,7 +150,7 @@ function remedyOf(source: ConfigurationFile, poolId: string, endpointUrl: string
   return `change the URL at ${source.file}:${line}`;
 }
 
-function toReadyEvent(plan: StackPlan, source: ConfigurationFile, url: string): StackEvent {
+function toReadyEvent(plan: StackPlan, source: CheckedFile, url: string): StackEvent {
   return {
     event: "ready",
     url,

@@ -1,3 +1,4 @@
+import type { ReplicaState } from "../../src/replicas/replica.ts";
 import type { AdminAccess } from "../admin-client.ts";
 import { fetchStatus } from "../admin-client.ts";
 import type { Child } from "./child.ts";
@@ -6,7 +7,7 @@ import { pollUntil } from "./poll.ts";
 import { StackFailure } from "./stack-failure.ts";
 
 const ANSWER_WITHIN_MS = 2000;
-const CONNECTED = "connected";
+const SERVING: ReplicaState = "ready";
 
 /** Waits until the gateway answers; throws `StackFailure` if it says that it never will. */
 export async function awaitGateway(
@@ -22,7 +23,7 @@ export async function awaitGateway(
   }, signal);
 }
 
-/** Waits until each of these replicas is connected to its pool. */
+/** Waits until each of these replicas has connected to its pool and may be given requests. */
 export async function awaitReplicas(
   admin: AdminAccess,
   endpointUrls: readonly string[],
@@ -30,11 +31,11 @@ export async function awaitReplicas(
 ): Promise<void> {
   await pollUntil(async () => {
     const { pools } = await fetchStatus(admin);
-    const connected = pools
+    const serving = pools
       .flatMap((pool) => pool.replicas)
-      .filter(({ state }) => state === CONNECTED)
+      .filter(({ state }) => state === SERVING)
       .map(({ endpointUrl }) => endpointUrl);
-    return endpointUrls.every((endpointUrl) => connected.includes(endpointUrl));
+    return endpointUrls.every((endpointUrl) => serving.includes(endpointUrl));
   }, signal);
 }
 

@@ -1,14 +1,14 @@
 import type { AdminAccess } from "../admin-client.ts";
 import { applyConfiguration } from "../admin-client.ts";
+import type { ChildPlan } from "./child.ts";
 import { Child } from "./child.ts";
 import type { EngineOptions } from "./engine-child.ts";
 import { planEngineChild } from "./engine-child.ts";
 import { EngineSupervisor } from "./engine-supervisor.ts";
 import type { GatewayAddress } from "./gateway-child.ts";
-import { planGatewayChild, toLocalUrl } from "./gateway-child.ts";
+import { toLocalUrl } from "./gateway-child.ts";
 import { pollUntil, whenAborted } from "./poll.ts";
 import { awaitGateway, awaitReplicas } from "./readiness.ts";
-import type { RunFolder } from "./run-folder.ts";
 import type { Secrets } from "./secrets.ts";
 import type { StackEvent } from "./stack-event.ts";
 import { StackFailure } from "./stack-failure.ts";
@@ -17,8 +17,10 @@ import type { StackPlan } from "./stack-plan.ts";
 /** What a stack consists of, and where it tells what happens. */
 export interface StackWiring {
   readonly plan: StackPlan;
-  readonly address: GatewayAddress;
-  readonly folder: RunFolder;
+  readonly gateway: {
+    readonly address: GatewayAddress;
+    readonly childPlan: Omit<ChildPlan, "onLine">;
+  };
   readonly secrets: Secrets;
   readonly engineOptions: Pick<EngineOptions, "precision" | "modelFolder">;
   readonly report: (event: StackEvent) => void;
@@ -76,9 +78,8 @@ export async function runStack(
 type Lose = (failure: unknown) => void;
 
 function startGateway(wiring: StackWiring, lose: Lose): Child {
-  const { address, folder, secrets } = wiring;
   const gateway = new Child({
-    ...planGatewayChild(address, folder, secrets),
+    ...wiring.gateway.childPlan,
     onLine: (line) => wiring.onLine("gateway", line),
   });
   void gateway.exited.then(({ cause }) =>
@@ -91,7 +92,7 @@ function startEngines(wiring: StackWiring, lose: Lose): readonly EngineSuperviso
   const options: EngineOptions = {
     ...wiring.engineOptions,
     replicaSecret: wiring.secrets.SLUICE_REPLICA_SECRET,
-    gatewaySocketUrl: toLocalUrl("ws", wiring.address),
+    gatewaySocketUrl: toLocalUrl("ws", wiring.gateway.address),
   };
   return wiring.plan.engines.map((plan) => {
     const engine = new EngineSupervisor({
@@ -107,24 +108,24 @@ function startEngines(wiring: StackWiring, lose: Lose): readonly EngineSuperviso
 
 /** Brings the parts to serve together: the gateway, then its configuration, then the replicas. */
 async function becomeReady(
-  { plan, address, secrets }: StackWiring,
+  wiring: StackWiring,
   { gateway, engines }: { gateway: Child; engines: readonly EngineSupervisor[] },
   over: AbortSignal,
 ): Promise<void> {
   const tooLong = AbortSignal.timeout(READY_WITHIN_MS);
   const signal = AbortSignal.any([over, tooLong]);
   const admin: AdminAccess = {
-    gatewayUrl: toLocalUrl("http", address),
-    adminKey: secrets.SLUICE_ADMIN_KEY,
+    gatewayUrl: toLocalUrl("http", wiring.gateway.address),
+    adminKey: wiring.secrets.SLUICE_ADMIN_KEY,
   };
   let awaited = "the gateway to answer";
   try {
     await awaitGateway(admin.gatewayUrl, gateway, signal);
-    await applyConfiguration(admin, plan.configuration, undefined);
+    await applyConfiguration(admin, wiring.plan.configuration, undefined);
     awaited = "every engine to be ready";
     await pollUntil(async () => engines.every((engine) => engine.hasServed), signal);
     awaited = "every replica to connect to its pool";
-    const endpointUrls = plan.engines.map((engine) => engine.endpointUrl);
+    const endpointUrls = wiring.plan.engines.map((engine) => engine.endpointUrl);
     await awaitReplicas(admin, endpointUrls, signal);
   } catch (error) {
     if (!tooLong.aborted || over.aborted) throw error;

@@ -16,7 +16,7 @@ export interface FileProblem {
 }
 
 /** A configuration file that was read and found right. */
-export interface ConfigurationFile {
+export interface CheckedFile {
   readonly file: string;
   readonly configuration: LiveConfiguration;
   /** The document as the file has it: keys in plain text, units unresolved. */
@@ -42,7 +42,7 @@ export async function readConfigurationFile(
   file: string,
   options: ReadOptions,
 ): Promise<
-  | ({ readonly kind: "ok" } & ConfigurationFile)
+  | ({ readonly kind: "ok" } & CheckedFile)
   | { readonly kind: "invalid"; readonly problems: readonly FileProblem[] }
 > {
   const yaml = parseYaml(await readText(file));
@@ -69,7 +69,7 @@ export async function readConfigurationFile(
 export async function requireConfigurationFile(
   file: string,
   options: ReadOptions,
-): Promise<ConfigurationFile> {
+): Promise<CheckedFile> {
   const read = await readConfigurationFile(file, options);
   if (read.kind === "ok") return read;
   throw new CommandFailure(read.problems.map(formatProblem).join("\n"));

@@ -1,0 +1,36 @@
+import { execFileSync } from "node:child_process";
+import { createRequire } from "node:module";
+import { cpus, loadavg, release, totalmem, type } from "node:os";
+import * as z from "zod";
+
+const GIB = 2 ** 30;
+
+/** Describes where and with what a measurement was made, as the lines of a Markdown list. */
+export function describeMachine(packages: readonly string[]): string {
+  const [cpu] = cpus();
+  const memory = `${(totalmem() / GIB).toFixed(1)} GiB`;
+  const [loadOneMinute = 0] = loadavg();
+  return [
+    `- machine: ${cpus().length} × ${cpu?.model ?? "unknown CPU"}, ${memory}, ${type()} ${release()}`,
+    `- load before the run: ${loadOneMinute.toFixed(2)}`,
+    `- versions: Node ${process.versions.node}${packages.map((name) => `, ${name} ${versionOf(name)}`).join("")}`,
+    `- commit: ${commitOf()}`,
+  ].join("\n");
+}
+
+function versionOf(packageName: string): string {
+  const manifest: unknown = createRequire(import.meta.url)(`${packageName}/package.json`);
+  return z.object({ version: z.string() }).parse(manifest).version;
+}
+
+/** The commit of the working tree, marked where that differs from it. */
+function commitOf(): string {
+  try {
+    return git("describe", "--always", "--abbrev=12", "--dirty").trim();
+  } catch {
+    return "unknown (not a git checkout)";
+  }
+}
+
+const git = (...args: readonly string[]) =>
+  execFileSync("git", args, { cwd: import.meta.dirname, encoding: "utf8", stdio: "pipe" });

@@ -1,0 +1,97 @@
+import { keyHasher, requireConfigurationFile } from "../../cli/read-configuration.ts";
+import { listDemoKeys } from "../../cli/stack/demo-keys.ts";
+import { toLocalUrl } from "../../cli/stack/gateway-child.ts";
+import { createRunFolder } from "../../cli/stack/run-folder.ts";
+import type { Secrets } from "../../cli/stack/secrets.ts";
+import { provideSecrets } from "../../cli/stack/secrets.ts";
+import { runStack } from "../../cli/stack/stack.ts";
+import type { StackPlan } from "../../cli/stack/stack-plan.ts";
+import { planStack } from "../../cli/stack/stack-plan.ts";
+import { assert } from "../../src/base/assert.ts";
+import { ENGINE_HEADERS } from "../../src/protocol/headers.ts";
+import { takeFreePorts } from "../../test/support/free-ports.ts";
+import { writeLocalConfiguration } from "../../test/support/local-configuration.ts";
+import type { TimedRequest } from "./timed-request.ts";
+import { planWorkerdChild } from "./workerd-child.ts";
+
+/** Two ways to one engine: straight, and through the gateway. */
+export interface MeasuredStack {
+  readonly model: string;
+  readonly direct: Pick<TimedRequest, "url" | "headers">;
+  readonly gateway: Pick<TimedRequest, "url" | "headers">;
+}
+
+const ROUTE = "/v1/chat/completions";
+
+/**
+ * Starts one engine and the gateway under `workerd serve`, hands over both ways to the engine, and
+ * ends all of it when `measure` is done or has failed.
+ */
+export async function withMeasuredStack<Result>(
+  measure: (stack: MeasuredStack) => Promise<Result>,
+): Promise<Result> {
+  const [gatewayPort = 0, ...replicaPorts] = await takeFreePorts(3);
+  const address = { host: "127.0.0.1", port: gatewayPort };
+  const secrets = provideSecrets({});
+  const folder = createRunFolder();
+  const stop = new AbortController();
+  try {
+    const file = writeLocalConfiguration(folder.path, replicaPorts);
+    const { plan, demoKey } = await planOneEngine(file, secrets);
+    const [engine] = plan.engines;
+    assert(engine !== undefined, "a plan for one replica has an engine");
+    const stack: MeasuredStack = {
+      model: demoKey.model,
+      direct: {
+        url: `${engine.endpointUrl}${ROUTE}`,
+        headers: {
+          authorization: `Bearer ${secrets.SLUICE_REPLICA_SECRET}`,
+          [ENGINE_HEADERS.cacheSalt]: "bench",
+        },
+      },
+      gateway: {
+        url: `${toLocalUrl("http", address)}${ROUTE}`,
+        headers: { authorization: `Bearer ${demoKey.key}` },
+      },
+    };
+    let measuring: Promise<Result> | undefined;
+    await runStack(
+      {
+        plan,
+        gateway: { address, childPlan: await planWorkerdChild(address, folder, secrets) },
+        secrets,
+        engineOptions: { precision: "int8", modelFolder: undefined },
+        report: () => undefined,
+        onLine: () => undefined,
+      },
+      { stop: stop.signal, kill: stop.signal },
+      () => {
+        measuring = measure(stack).finally(() => stop.abort());
+        // It is awaited below, once all has stopped; until then a failure must not go unhandled.
+        measuring.catch(() => undefined);
+      },
+    );
+    assert(measuring !== undefined, "a stack stops only once it was measured");
+    return await measuring;
+  } finally {
+    folder.remove();
+  }
+}
+
+async function planOneEngine(
+  file: string,
+  secrets: Secrets,
+): Promise<{
+  readonly plan: StackPlan;
+  readonly demoKey: { readonly key: string; readonly model: string };
+}> {
+  const source = await requireConfigurationFile(file, {
+    mode: "local",
+    hashKey: keyHasher(secrets.SLUICE_KEY_PEPPER),
+  });
+  const planned = planStack(source.configuration, 1);
+  assert(planned.kind === "ok", "sluice.local.yaml can run on one machine");
+  const [demoKey] = listDemoKeys(source.document, planned.plan.configuration);
+  assert(demoKey?.model !== undefined, "sluice.local.yaml has a demo key for a model");
+  return { plan: planned.plan, demoKey: { key: demoKey.key, model: demoKey.model } };
+}

@@ -1,0 +1,49 @@
+import { assert } from "../../src/base/assert.ts";
+import type { Random } from "../../src/base/random.ts";
+
+/** Bounds between which a figure lies with a probability of 95 %. */
+export interface Interval {
+  readonly low: number;
+  readonly high: number;
+}
+
+const RESAMPLES = 2000;
+const TAIL_RATIO = 0.025;
+
+/** Returns the value below which a share of the samples lies, interpolated between neighbours. */
+export function quantileOf(samples: readonly number[], ratio: number): number {
+  assert(samples.length > 0, "a quantile needs samples");
+  const sorted = samples.toSorted((a, b) => a - b);
+  const position = (sorted.length - 1) * ratio;
+  const lower = sorted[Math.floor(position)] ?? 0;
+  const upper = sorted[Math.ceil(position)] ?? 0;
+  return lower + (upper - lower) * (position - Math.floor(position));
+}
+
+/**
+ * Returns how sure a figure of some samples is: it is computed again from samples drawn out of these
+ * with replacement, many times, and the interval leaves out the lowest and highest 2.5 %.
+ */
+export function bootstrapInterval<Sample>(
+  samples: readonly Sample[],
+  figureOf: (samples: readonly Sample[]) => number,
+  random: Random,
+): Interval {
+  assert(samples.length > 0, "an interval needs samples");
+  const figures = Array.from({ length: RESAMPLES }, () =>
+    figureOf(samples.map(() => drawFrom(samples, random))),
+  );
+  return { low: quantileOf(figures, TAIL_RATIO), high: quantileOf(figures, 1 - TAIL_RATIO) };
+}
+
+/** Returns the elements in random order. */
+export function shuffle<Element>(elements: readonly Element[], random: Random): readonly Element[] {
+  const keyed = elements.map((element) => ({ element, key: random() }));
+  return keyed.toSorted((a, b) => a.key - b.key).map(({ element }) => element);
+}
+
+function drawFrom<Sample>(samples: readonly Sample[], random: Random): Sample {
+  const sample = samples[Math.floor(random() * samples.length)];
+  assert(sample !== undefined, "chance lies in [0, 1)");
+  return sample;
+}

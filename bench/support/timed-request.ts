@@ -1,0 +1,62 @@
+import type { Agent } from "node:http";
+import { request } from "node:http";
+
+/** One streamed chat completion to measure. */
+export interface TimedRequest {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** Keeps connections, so that none is opened inside a measurement. */
+  readonly agent: Agent;
+}
+
+/** What was measured of it, both from the instant at which it was sent. */
+export interface Timing {
+  readonly firstTokenMs: number;
+  readonly totalMs: number;
+}
+
+// The first delta that carries text. It may arrive in pieces, so all that has come is searched.
+const FIRST_TOKEN = /"content":"(?!")/;
+const ANSWER_WITHIN_MS = 30_000;
+
+/** Sends one request and reads its stream to the end. Rejects if that is not a whole answer. */
+export function timeRequest({ url, headers, body, agent }: TimedRequest): Promise<Timing> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(url, {
+      method: "POST",
+      agent,
+      timeout: ANSWER_WITHIN_MS,
+      headers: {
+        ...headers,
+        "content-type": "application/json",
+        "content-length": Buffer.byteLength(body),
+      },
+    });
+    let sentAtMs = 0;
+    outgoing.on("error", reject);
+    outgoing.on("timeout", () => outgoing.destroy(new Error("No answer in time")));
+    outgoing.on("response", (response) => {
+      let text = "";
+      let firstTokenMs: number | undefined;
+      response.setEncoding("utf8");
+      response.on("error", reject);
+      response.on("data", (piece: string) => {
+        text += piece;
+        if (firstTokenMs === undefined && FIRST_TOKEN.test(text)) {
+          firstTokenMs = performance.now() - sentAtMs;
+        }
+      });
+      response.on("end", () => {
+        const totalMs = performance.now() - sentAtMs;
+        if (firstTokenMs !== undefined && text.trimEnd().endsWith("data: [DONE]")) {
+          resolve({ firstTokenMs, totalMs });
+        } else {
+          reject(new Error(`Status ${response.statusCode}, not a whole answer: ${text}`));
+        }
+      });
+    });
+    sentAtMs = performance.now();
+    outgoing.end(body);
+  });
+}

@@ -1,0 +1,149 @@
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { createServer } from "node:http";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createRunFolder } from "../../cli/stack/run-folder.ts";
+import { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
+import { takeFreePorts } from "../support/free-ports.ts";
+import { runRecorded } from "./support/recorded-terminal.ts";
+
+const ADMIN_KEY = "an-admin-key-of-32-characters-or-more";
+const folder = createRunFolder();
+afterAll(() => folder.remove());
+
+const FILE = join(folder.path, "sluice.yaml");
+writeFileSync(
+  FILE,
+  `models: { tiny: { context: 2048, pool: local } }
+pools: { local: { engine: sluice, replicas: [{ url: "http://127.0.0.1:9101" }] } }
+tenants:
+  acme:
+    keys: [{ name: prod, hash: "hmac-sha256:${"a".repeat(64)}" }]
+    models: [tiny]
+    class: interactive
+`,
+);
+
+/** A gateway's admin API as far as its wire goes: it answers as told and keeps what it was sent. */
+class ScriptedGateway {
+  readonly sent: {
+    method: string | undefined;
+    path: string | undefined;
+    key: string | undefined;
+    body: string;
+  }[] = [];
+  status = 200;
+  answer = JSON.stringify({ version: 4 });
+  readonly #listener: Server = createServer((request, response) => {
+    void this.#answer(request, response);
+  });
+
+  async listen(): Promise<string> {
+    const [port = 0] = await takeFreePorts(1);
+    await new Promise<void>((resolve) => this.#listener.listen(port, "127.0.0.1", resolve));
+    return `http://127.0.0.1:${port}`;
+  }
+
+  close(): void {
+    this.#listener.close();
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method, url: path, headers } = request;
+    const body = await readText(request);
+    this.sent.push({ method, path, key: headers.authorization, body });
+    response.writeHead(this.status, { "content-type": "application/json" }).end(this.answer);
+  }
+}
+
+async function readText(request: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const piece of request.setEncoding("utf8")) text += piece;
+  return text;
+}
+
+describe("sluice apply", () => {
+  let gateway: ScriptedGateway;
+  let url: string;
+  beforeEach(async () => {
+    vi.stubEnv("SLUICE_ADMIN_KEY", ADMIN_KEY);
+    vi.stubEnv("SLUICE_KEY_PEPPER", undefined);
+    gateway = new ScriptedGateway();
+    url = await gateway.listen();
+  });
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    gateway.close();
+  });
+
+  test("the file goes to the admin API as a live configuration, under the admin key", async () => {
+    expect(await runRecorded("apply", FILE, "--url", `${url}/`)).toEqual({
+      exitCode: 0,
+      stdout: `${FILE} is live at ${url} as version 4`,
+      stderr: "",
+    });
+    const [sent] = gateway.sent;
+    expect(sent).toMatchObject({
+      method: "PUT",
+      path: "/admin/v1/configuration",
+      key: `Bearer ${ADMIN_KEY}`,
+    });
+    const body: { configuration: unknown } = JSON.parse(sent?.body ?? "");
+    expect(Object.keys(body)).toEqual(["configuration"]);
+    expect(LiveConfiguration.parse(body.configuration)).toEqual(body.configuration);
+  });
+
+  test("an expected version is passed on, and JSON is for programs", async () => {
+    const { stdout } = await runRecorded(
+      "apply",
+      FILE,
+      `--url=${url}`,
+      "--expected-version=3",
+      "--json",
+    );
+    expect(JSON.parse(stdout)).toEqual({ file: FILE, url, version: 4 });
+    expect(JSON.parse(gateway.sent[0]?.body ?? "")).toMatchObject({ expectedVersion: 3 });
+  });
+
+  test("a refusal is told in the gateway's own words", async () => {
+    gateway.status = 409;
+    gateway.answer = JSON.stringify({ error: { message: "Version 5 is live" } });
+    expect(await runRecorded("apply", FILE, `--url=${url}`)).toEqual({
+      exitCode: 1,
+      stdout: "",
+      stderr: `The gateway at ${url} refused (409): Version 5 is live`,
+    });
+    gateway.answer = "<html>";
+    expect((await runRecorded("apply", FILE, `--url=${url}`)).stderr).toContain("no reason");
+  });
+
+  test("a gateway that is not there is a failure that names the cause", async () => {
+    gateway.close();
+    const { exitCode, stderr } = await runRecorded("apply", FILE, `--url=${url}`);
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/^No answer from .*\/admin\/v1\/configuration: .*ECONNREFUSED/);
+  });
+
+  test("a file that is not right is never sent", async () => {
+    const file = join(folder.path, "wrong.yaml");
+    writeFileSync(file, "models: {}\n");
+    expect((await runRecorded("apply", file, `--url=${url}`)).exitCode).toBe(1);
+    expect(gateway.sent).toEqual([]);
+  });
+
+  test("the key comes from the environment, and its absence is wrong use", async () => {
+    vi.stubEnv("SLUICE_ADMIN_KEY", undefined);
+    const { exitCode, stderr } = await runRecorded("apply", FILE);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain("SLUICE_ADMIN_KEY");
+    vi.stubEnv("SLUICE_ADMIN_KEY", ADMIN_KEY);
+    expect((await runRecorded("apply", FILE, "--local")).stderr).toContain("SLUICE_KEY_PEPPER");
+  });
+
+  test.each(["ftp://gateway.example", "gateway.example", ""])("%j is no gateway", async (wrong) => {
+    const { exitCode, stderr } = await runRecorded("apply", FILE, `--url=${wrong}`);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain("--url: Expected a URL");
+  });
+});

@@ -1,0 +1,85 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { createRunFolder } from "../../cli/stack/run-folder.ts";
+import { runRecorded } from "./support/recorded-terminal.ts";
+
+const folder = createRunFolder();
+afterAll(() => folder.remove());
+
+const LOCAL_FILE = new URL("../../sluice.local.yaml", import.meta.url).pathname;
+
+function write(name: string, text: string): string {
+  const file = join(folder.path, name);
+  writeFileSync(file, text);
+  return file;
+}
+
+const WRONG = `models:
+  tiny: { context: 2048, pool: locl }
+pools:
+  local: { engine: sluice, replicas: [{ url: http://127.0.0.1:9101 }] }
+tenants:
+  acme:
+    keys: [{ name: prod, hash: nonsense }]
+    models: [tiny]
+    class: interactive
+`;
+
+describe("sluice check", () => {
+  test("the bundled local configuration is right, for a local gateway only", async () => {
+    expect(await runRecorded("check", "--local", LOCAL_FILE)).toEqual({
+      exitCode: 0,
+      stdout: `${LOCAL_FILE} is right`,
+      stderr: "",
+    });
+    expect((await runRecorded("check", LOCAL_FILE)).exitCode).toBe(1);
+  });
+
+  test("every problem is told at once, with its line, its path and what was found", async () => {
+    const file = write("wrong.yaml", WRONG);
+    const { exitCode, stdout, stderr } = await runRecorded("check", file);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
+    const [pool, hash, ...others] = stderr.split("\n");
+    expect(pool).toMatch(`${file}:2 models.tiny.pool: expected`);
+    expect(pool).toContain("locl");
+    expect(hash).toMatch(`${file}:7 tenants.acme.keys[0].hash: expected`);
+    expect(others).toEqual([]);
+  });
+
+  test("--json gives the same problems to programs", async () => {
+    const file = write("wrong.yaml", WRONG);
+    const { exitCode, stdout, stderr } = await runRecorded("check", "--json", file);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: "" });
+    expect(JSON.parse(stdout)).toEqual({
+      file,
+      ok: false,
+      problems: [
+        { file, line: 2, path: "models.tiny.pool", message: expect.stringContaining("locl") },
+        { file, line: 7, path: "tenants.acme.keys[0].hash", message: expect.any(String) },
+      ],
+    });
+  });
+
+  test("a text that is not YAML is told by its lines", async () => {
+    const file = write("torn.yaml", "models:\n  tiny: { context: 2048\npools: {}\n");
+    const { exitCode, stderr } = await runRecorded("check", file);
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(new RegExp(`^${file}:3: `));
+  });
+
+  test("a file that is not there, or that nobody would write, is told as such", async () => {
+    const missing = await runRecorded("check", join(folder.path, "nowhere.yaml"));
+    expect(missing.exitCode).toBe(1);
+    expect(missing.stderr).toContain("ENOENT");
+    const huge = await runRecorded("check", write("huge.yaml", "#".repeat(1_048_577)));
+    expect(huge.stderr).toContain("expected at most 1048576 bytes of configuration, found 1048577");
+    expect((await runRecorded("check", folder.path)).exitCode).toBe(1);
+  });
+
+  test("an empty file is not a configuration", async () => {
+    const { exitCode, stderr } = await runRecorded("check", write("empty.yaml", ""));
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain("empty.yaml:1");
+  });
+});

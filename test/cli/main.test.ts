@@ -1,0 +1,55 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
+import { runRecorded } from "./support/recorded-terminal.ts";
+
+const COMMANDS = ["up", "check", "apply", "build"];
+
+describe("runCommandLine()", () => {
+  test.each([["--help"], ["-h"], ["help"]])("%s lists every command", async (word) => {
+    const { exitCode, stdout } = await runRecorded(word);
+    expect(exitCode).toBe(0);
+    for (const name of COMMANDS) expect(stdout).toContain(`  ${name} `);
+  });
+
+  test("no command at all is wrong use, and lists every command", async () => {
+    const { exitCode, stdout, stderr } = await runRecorded();
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+    expect(stderr).toContain("Usage: sluice COMMAND");
+  });
+
+  test("an unknown command is named and is wrong use", async () => {
+    const { exitCode, stderr } = await runRecorded("down");
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain('Unknown command "down"');
+  });
+
+  test.each(COMMANDS)("%s explains itself, even beside flags that are wrong", async (name) => {
+    const { exitCode, stdout, stderr } = await runRecorded(name, "--no-such-flag", "--help");
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+    expect(stdout).toMatch(new RegExp(`^Usage: sluice ${name} `));
+    expect(stdout).toContain("--help");
+  });
+
+  test.each(COMMANDS)("%s refuses a flag that it does not know", async (name) => {
+    const { exitCode, stderr } = await runRecorded(name, "--no-such-flag");
+    expect(exitCode).toBe(2);
+    expect(stderr).toBe(`Unknown option '--no-such-flag'\nSee: sluice ${name} --help`);
+  });
+
+  test.each(["check", "apply"])("%s wants a file", async (name) => {
+    const { exitCode, stderr } = await runRecorded(name);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain("Expected the FILE");
+  });
+});
+
+test("sluice.mjs hands its words on and leaves the exit code to the shell", async () => {
+  const launcher = new URL("../../cli/sluice.mjs", import.meta.url).pathname;
+  const run = promisify(execFile)(process.execPath, [launcher, "down"]);
+  await expect(run).rejects.toMatchObject({
+    code: 2,
+    stdout: "",
+    stderr: expect.stringContaining('Unknown command "down"'),
+  });
+});
