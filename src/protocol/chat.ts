@@ -63,7 +63,12 @@ export const ChatMessage = z.discriminatedUnion("role", [
 ]);
 export type ChatMessage = z.infer<typeof ChatMessage>;
 
-const StopString = z.string().min(1).max(STOP_CHARACTERS_MAX);
+/** Ill-formed text never occurs in an answer, and half a character would cut one in two. */
+const StopString = z
+  .string()
+  .min(1)
+  .max(STOP_CHARACTERS_MAX)
+  .refine((stop) => stop.isWellFormed(), faultOf("invalid_value", "well-formed Unicode"));
 
 /** Past 2^53 JSON has rounded the seed already; that is the same for every equal request. */
 const Seed = z

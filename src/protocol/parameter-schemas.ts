@@ -3,7 +3,10 @@ import { faultOf } from "./validation.ts";
 
 /** A parameter that may be absent; `null` equals absent everywhere in the API. */
 export function optional<Schema extends z.ZodType>(schema: Schema) {
-  return z.nullish(schema).transform((value): z.output<Schema> | undefined => value ?? undefined);
+  const nullAsAbsent = z
+    .nullish(schema)
+    .transform((value): z.output<Schema> | undefined => value ?? undefined);
+  return nullAsAbsent.optional();
 }
 
 /** An integer between two bounds, both allowed; `max` is left out where only storage limits it. */

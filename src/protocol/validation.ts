@@ -179,7 +179,7 @@ function valueAt(body: unknown, path: Path): unknown {
 /** Names a value without repeating it. */
 export function describe(value: unknown): string {
   if (Array.isArray(value)) return `a list of ${value.length}`;
-  if (typeof value === "string") return `a string of ${value.length} characters`;
+  if (typeof value === "string") return `a string of length ${value.length}`;
   if (typeof value === "object" && value !== null) return "an object";
   return String(value);
 }
