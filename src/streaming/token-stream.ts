@@ -38,6 +38,7 @@ export class TokenStream {
   #phase: "opened" | "streaming" | "ended" | "broken" = "opened";
   /** Chunks that came before the first token. */
   #held = "";
+  #hasReleased = false;
   readonly #openChoices = new Set<number>();
   readonly #finishedChoices = new Set<number>();
   #outputChunks = 0;
@@ -64,6 +65,11 @@ export class TokenStream {
   /** Whether all text is there, so that only counts and the end marker can still come. */
   get isFinished(): boolean {
     return this.#openChoices.size === 0 && this.#finishedChoices.size >= this.#options.choiceCount;
+  }
+
+  /** Whether the client was given anything of this answer, so that no other one can replace it. */
+  get hasReleased(): boolean {
+    return this.#hasReleased;
   }
 
   /** When the first chunk with output came; a role alone is none. */
@@ -173,6 +179,7 @@ export class TokenStream {
   #release(): string {
     const text = this.#held;
     this.#held = "";
+    this.#hasReleased ||= text !== "";
     return text;
   }
 }

@@ -1,0 +1,102 @@
+import type { Dispatch, Offer, Outcome } from "../src/pool/offer.ts";
+import type { ReplicaId } from "../src/protocol/ids.ts";
+import type { Call } from "./call.ts";
+import type { Env } from "./env.ts";
+import { GatewayError } from "./gateway-error.ts";
+import { logLine } from "./log.ts";
+import { concurrencyProblem, rejectionProblem } from "./refusal.ts";
+
+/** A call's place among those its tenant may run at once. */
+export interface HeldPermit {
+  /** Gives the place back. Never rejects; only the first call counts. */
+  release(): Promise<void>;
+}
+
+/** A call's slot on a replica. */
+export interface HeldLease {
+  readonly dispatch: Dispatch;
+  /** Gives the slot back and says how it went. Never rejects; only the first call counts. */
+  settle(outcome: Outcome): Promise<void>;
+}
+
+/** Takes a place among the tenant's running requests, or throws `rate_limit_exceeded`. */
+export async function acquirePermit(call: Call, env: Env): Promise<HeldPermit> {
+  const { tenantId, concurrencyMax } = call.tenant;
+  if (concurrencyMax === undefined) return { release: async () => {} };
+  const answer = await env.TENANTS.getByName(tenantId).acquire(call.requestId, concurrencyMax);
+  if (answer.kind === "rejected") {
+    throw new GatewayError(concurrencyProblem(concurrencyMax, answer.retryAfterMs));
+  }
+  const { permit } = answer;
+  return { release: giveBackOnce(permit, () => permit.release()) };
+}
+
+/**
+ * Asks the pool for a replica and waits for its verdict, or throws why it refused. A call that is
+ * stopped meanwhile is withdrawn.
+ */
+export async function acquireLease(
+  call: Call,
+  excludedReplicaIds: readonly ReplicaId[],
+  env: Env,
+): Promise<HeldLease> {
+  const { watch, record, requestId } = call;
+  const pool = env.POOLS.getByName(call.model.poolId);
+  const withdraw = (): void => {
+    pool.withdraw(requestId).catch((error: unknown) => {
+      logLine("error", "not-withdrawn", { requestId, details: String(error) });
+    });
+  };
+  watch.signal.addEventListener("abort", withdraw, { once: true });
+  const offeredAtMs = Date.now();
+  const answer = await pool.acquire(
+    call.model.poolId,
+    toOffer(call, excludedReplicaIds, offeredAtMs),
+  );
+  watch.signal.removeEventListener("abort", withdraw);
+  record.queuedMs += Date.now() - offeredAtMs;
+  if (answer.kind === "rejected") {
+    throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection));
+  }
+  const { dispatch, lease } = answer;
+  let outcome: Outcome = { kind: "abandoned" };
+  const giveBack = giveBackOnce(lease, () => lease.settle(outcome));
+  return {
+    dispatch,
+    settle: (settled) => {
+      outcome = settled;
+      return giveBack();
+    },
+  };
+}
+
+function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: number): Offer {
+  return {
+    requestId: call.requestId,
+    tenantId: call.tenant.tenantId,
+    modelId: call.model.modelId,
+    promptBytes: call.promptBytes,
+    ...(call.outputTokensMax !== undefined && { outputTokensMax: call.outputTokensMax }),
+    targets: call.tenant.targets,
+    firstTokenBudgetMs: Math.max(0, call.firstTokenDueAtMs - nowMs),
+    excludedReplicaIds,
+  };
+}
+
+/**
+ * Gives something back to its object, once, and lets go of the stub. That the object is away must
+ * not spoil an answer that is there already: what is not given back expires.
+ */
+function giveBackOnce(stub: Disposable, giveBack: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined;
+  const perform = async (): Promise<void> => {
+    try {
+      await giveBack();
+    } catch (error) {
+      logLine("error", "not-given-back", { details: String(error) });
+    } finally {
+      stub[Symbol.dispose]();
+    }
+  };
+  return () => (done ??= perform());
+}

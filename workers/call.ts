@@ -1,0 +1,72 @@
+import type { Problem } from "../src/protocol/errors.ts";
+import type { ModelId, ReplicaId, RequestId, TenantId } from "../src/protocol/ids.ts";
+import type { UpstreamUsage } from "../src/protocol/upstream-answer.ts";
+import type { TokenStream } from "../src/streaming/token-stream.ts";
+import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
+import type { CallWatch } from "./call-watch.ts";
+
+/** One request for a completion that has passed every check of its own. */
+export interface CheckedRequest {
+  readonly requestId: RequestId;
+  readonly tenant: LiveTenant;
+  readonly model: LiveModel;
+  /** The body for a replica: the client's own text, but for what the gateway decides. */
+  readonly upstreamBody: string;
+  readonly promptBytes: number;
+  readonly outputTokensMax: number | undefined;
+  readonly choiceCount: number;
+  /** Whether the client wants the answer token by token, and the counts at its end. */
+  readonly isStreamed: boolean;
+  readonly includeUsage: boolean;
+  readonly cacheSalt: string;
+  /** When the first token is due; the client's own upload is not counted. */
+  readonly firstTokenDueAtMs: number;
+}
+
+/** A checked request on its way to its answer. */
+export interface Call extends CheckedRequest {
+  readonly watch: CallWatch;
+  readonly record: CallRecord;
+}
+
+/** What is known of a call so far: its stages write, the answer's head and the log line read. */
+export interface CallRecord {
+  /** When the handler was entered, and how long the client then took to send its body. */
+  readonly arrivedAtMs: number;
+  uploadMs: number;
+  tenantId: TenantId | undefined;
+  modelId: ModelId | undefined;
+  /** Replicas asked. */
+  attempts: number;
+  replicaId: ReplicaId | undefined;
+  /** Waiting in the pool, over all attempts. */
+  queuedMs: number;
+  dispatchedAtMs: number | undefined;
+  /** The answer of the replica asked last, where it is streamed. */
+  stream: TokenStream | undefined;
+  usage: UpstreamUsage | undefined;
+  /** Why the answer is not whole; absent for a whole one. */
+  problem: Problem | undefined;
+}
+
+/** Begins the record of a request that has just arrived. */
+export function newCallRecord(arrivedAtMs: number): CallRecord {
+  return {
+    arrivedAtMs,
+    uploadMs: 0,
+    tenantId: undefined,
+    modelId: undefined,
+    attempts: 0,
+    replicaId: undefined,
+    queuedMs: 0,
+    dispatchedAtMs: undefined,
+    stream: undefined,
+    usage: undefined,
+    problem: undefined,
+  };
+}
+
+/** When a call's time began to run: its arrival, less what the client took to send the body. */
+export function startedAtMs({ arrivedAtMs, uploadMs }: CallRecord): number {
+  return arrivedAtMs + uploadMs;
+}

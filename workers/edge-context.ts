@@ -1,0 +1,12 @@
+import type { RequestId } from "../src/protocol/ids.ts";
+import type { Env } from "./env.ts";
+
+/** What every route finds in Hono's context. */
+export interface EdgeContext {
+  Bindings: Env;
+  Variables: {
+    readonly requestId: RequestId;
+    /** When the handler was entered. */
+    readonly arrivedAtMs: number;
+  };
+}

@@ -1,0 +1,75 @@
+import { SseDecoder } from "../src/protocol/sse.ts";
+import type { TokenStream } from "../src/streaming/token-stream.ts";
+import type { CallWatch } from "./call-watch.ts";
+import type { ClientStream } from "./client-stream.ts";
+
+/** How long a replica may take between the things it says. */
+export interface RelayLimits {
+  /** From one event to the next, once there is a first token. */
+  readonly stallMs: number;
+  /** From the last text to the counts and the end marker, which a whole answer can do without. */
+  readonly finishGraceMs: number;
+}
+
+/** One event of 1 MB is extraordinary; a larger one than this is no answer to a chat. */
+const EVENT_BYTES_MAX = 4_194_304;
+
+/**
+ * Pumps a replica's stream to the client until one of them ends it, one write a read. Returns the
+ * client's last text, which is not sent yet: first the caller gives back what the call holds.
+ *
+ * A pump over an identity stream is the one construction in which this code still runs when the
+ * client has left; with `pipeThrough` or a `ReadableStream` nothing would settle the call.
+ */
+export async function relay(
+  body: ReadableStream<Uint8Array>,
+  parties: {
+    readonly stream: TokenStream;
+    readonly client: ClientStream;
+    readonly watch: CallWatch;
+  },
+  limits: RelayLimits,
+): Promise<string> {
+  const { stream, client, watch } = parties;
+  const utf8 = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
+  const sse = new SseDecoder({
+    decodeUtf8: (bytes) => utf8.decode(bytes),
+    eventBytesMax: EVENT_BYTES_MAX,
+  });
+  const reader = body.getReader();
+  let text = "";
+  while (!stream.isOver) {
+    // oxlint-disable-next-line no-await-in-loop -- tokens have an order
+    const bytes = await readPart(reader);
+    const nowMs = Date.now();
+    if (bytes === undefined) {
+      const isLate = watch.reason === "timeout" && !stream.isFinished;
+      text = isLate ? stream.fail({ code: "timeout" }) : stream.end();
+      break;
+    }
+    const { kind, frames } = sse.push(bytes);
+    text = frames.map((frame) => stream.push(frame, nowMs)).join("");
+    if (kind === "event-too-large") text += stream.fail({ code: "upstream_error" });
+    if (stream.isOver) break;
+    // Until the first token the call's own instant stands, whatever a replica says meanwhile.
+    if (frames.length > 0 && stream.hasReleased) {
+      watch.expectBy(nowMs + (stream.isFinished ? limits.finishGraceMs : limits.stallMs));
+    }
+    // oxlint-disable-next-line no-await-in-loop -- a slow client slows its replica down
+    if (text !== "") await client.send(text);
+  }
+  await reader.cancel().catch(() => {});
+  return text;
+}
+
+/** A reset says the same as an end: no more bytes come. Whether enough came, the stream knows. */
+async function readPart(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+): Promise<Uint8Array | undefined> {
+  try {
+    const { done, value } = await reader.read();
+    return done ? undefined : value;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,107 @@
+import { createHmac } from "node:crypto";
+import type { Dispatch } from "../src/pool/offer.ts";
+import { ENGINE_HEADERS } from "../src/protocol/headers.ts";
+import type { TenantId } from "../src/protocol/ids.ts";
+import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
+import { faultOfStatus, upstreamFailure } from "../src/protocol/upstream-problem.ts";
+import type { Call } from "./call.ts";
+import { readBody } from "./read-body.ts";
+import type { Settings } from "./settings.ts";
+
+/** A replica's answer of status 200, or why there is none. */
+export type ReplicaAnswer =
+  | { readonly kind: "answered"; readonly body: ReadableStream<Uint8Array> }
+  | { readonly kind: "unusable"; readonly fault: UpstreamFault };
+
+const ERROR_BYTES_MAX = 65_536;
+/** Long enough that two tenants never share a name by chance. */
+const TENANT_NAME_LENGTH = 22;
+
+/**
+ * Sends a call to a replica. The headers are made here from nothing: whatever the client sent along
+ * (credentials, cookies, headers of ours it made up) stays behind. Never rejects.
+ */
+export async function askReplica(
+  call: Call,
+  dispatch: Dispatch,
+  settings: Settings,
+): Promise<ReplicaAnswer> {
+  try {
+    const response = await fetch(`${dispatch.endpointUrl.replace(/\/+$/, "")}${PATH}`, {
+      method: "POST",
+      headers: replicaHeaders(call, dispatch, settings),
+      body: call.upstreamBody,
+      // Following one would send the secret wherever the replica says.
+      redirect: "manual",
+      signal: call.watch.signal,
+    });
+    return await readHead(call, response);
+  } catch {
+    return { kind: "unusable", fault: upstreamFailure(true) };
+  }
+}
+
+const PATH = "/v1/chat/completions";
+
+function replicaHeaders(
+  call: Call,
+  dispatch: Dispatch,
+  settings: Settings,
+): Record<string, string> {
+  const { tbtMaxMs, tpot } = call.tenant.targets;
+  // A promise on the mean gap is kept if every gap keeps it.
+  const tbtMs = tbtMaxMs ?? tpot?.limitMs;
+  const leftMs = Math.max(0, Math.floor(call.firstTokenDueAtMs - Date.now()));
+  return {
+    "content-type": "application/json",
+    accept: call.isStreamed ? "text/event-stream" : "application/json",
+    authorization: `Bearer ${settings.replicaSecret}`,
+    [ENGINE_HEADERS.requestId]: call.requestId,
+    [ENGINE_HEADERS.tenant]: opaqueTenant(call.tenant.tenantId, settings),
+    [ENGINE_HEADERS.cacheSalt]: call.cacheSalt,
+    [ENGINE_HEADERS.deadlineMs]: String(leftMs),
+    ...(tbtMs !== undefined && { [ENGINE_HEADERS.tbtMs]: String(tbtMs) }),
+    [ENGINE_HEADERS.dispatch]: dispatch.dispatch,
+  };
+}
+
+/** A name by which an engine can tell tenants apart and nobody can tell who they are. */
+function opaqueTenant(tenantId: TenantId, settings: Settings): string {
+  return createHmac("sha256", settings.cacheMaster)
+    .update(`gw/tenant/v1\n${tenantId}`)
+    .digest("base64url")
+    .slice(0, TENANT_NAME_LENGTH);
+}
+
+/** The type must be the one asked for: an error page of status 200 is no answer either. */
+async function readHead(call: Call, response: Response): Promise<ReplicaAnswer> {
+  const type = response.headers.get("content-type") ?? "";
+  const wanted = call.isStreamed ? "text/event-stream" : "application/json";
+  const { body, status } = response;
+  if (status === 200 && body !== null && type.startsWith(wanted)) {
+    return { kind: "answered", body };
+  }
+  if (status === 200) {
+    await body?.cancel();
+    return { kind: "unusable", fault: upstreamFailure(true) };
+  }
+  const said = await readBody(body, ERROR_BYTES_MAX);
+  const retryAfterMs = retryAfterOf(response.headers);
+  return {
+    kind: "unusable",
+    fault: faultOfStatus({ status, body: parseJson(said), retryAfterMs }),
+  };
+}
+
+function retryAfterOf(headers: Headers): number | undefined {
+  const seconds = headers.get("retry-after") ?? "";
+  return /^\d{1,6}$/.test(seconds) ? Number(seconds) * 1000 : undefined;
+}
+
+function parseJson(bytes: Uint8Array | undefined): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,113 @@
+import type { Context } from "hono";
+import type { Problem } from "../../src/protocol/errors.ts";
+import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
+import type { Call, CallRecord, CheckedRequest } from "../call.ts";
+import { newCallRecord, startedAtMs } from "../call.ts";
+import type { StopReason } from "../call-watch.ts";
+import { CallWatch } from "../call-watch.ts";
+import { checkRequest, FIRST_TOKEN_MS_MAX } from "../check-request.ts";
+import { ClientStream } from "../client-stream.ts";
+import type { EdgeContext } from "../edge-context.ts";
+import { problemOf } from "../error-response.ts";
+import { GatewayError } from "../gateway-error.ts";
+import type { ReceiveAnswer } from "../reception.ts";
+import { logCall } from "../request-log.ts";
+import { serveCall } from "../serve-call.ts";
+import { serverTimingOf } from "../server-timing.ts";
+import { settingsOf } from "../settings.ts";
+import { receiveStreamed } from "../streamed-answer.ts";
+import { receiveWhole } from "../whole-answer.ts";
+
+/** Bounds every answer. SDKs give up after as long. */
+const ANSWER_MS_MAX = 600_000;
+/** A failure within it still gets a status of its own; most first tokens come earlier. */
+const HEAD_HOLD_MS = 2_000;
+const HEARTBEAT_MS = 1_000;
+
+/** `POST /v1/chat/completions`, streamed or whole. Every request leaves one line in the log. */
+export async function completeChat(c: Context<EdgeContext>): Promise<Response> {
+  const { requestId, arrivedAtMs } = c.var;
+  const record = newCallRecord(arrivedAtMs);
+  const edge = { env: c.env, settings: settingsOf(c.env) };
+  let checked: CheckedRequest;
+  try {
+    checked = await checkRequest(c.req.raw, { requestId, record }, edge);
+  } catch (error) {
+    record.problem = problemOf(error, requestId);
+    log(c, record);
+    throw new GatewayError(record.problem);
+  }
+  return checked.isStreamed ? answerStreamed(c, checked, record) : answerWhole(c, checked, record);
+}
+
+function answerStreamed(
+  c: Context<EdgeContext>,
+  checked: CheckedRequest,
+  record: CallRecord,
+): Promise<Response> {
+  // A client that does not read holds its replica up, so then it is the client who is late.
+  const watch: CallWatch = new CallWatch(startedAtMs(record) + ANSWER_MS_MAX, () =>
+    client.isBlocked ? "client-gone" : "timeout",
+  );
+  const client = new ClientStream({
+    headHoldMs: HEAD_HOLD_MS,
+    heartbeatMs: HEARTBEAT_MS,
+    headers: () => ({ [CLIENT_HEADERS.serverTiming]: serverTimingOf(record) }),
+    onClientGone: () => watch.stop("client-gone"),
+  });
+  watch.expectBy(startedAtMs(record) + FIRST_TOKEN_MS_MAX);
+  watch.signal.addEventListener("abort", () => {
+    if (watch.reason === "client-gone") void client.abort();
+  });
+  const call = { ...checked, watch, record };
+  run(c, call, receiveStreamed(call, client), (problem) => client.fail(problem));
+  return client.response;
+}
+
+function answerWhole(
+  c: Context<EdgeContext>,
+  checked: CheckedRequest,
+  record: CallRecord,
+): Promise<Response> {
+  const watch = new CallWatch(startedAtMs(record) + ANSWER_MS_MAX);
+  const call = { ...checked, watch, record };
+  return new Promise((resolve, reject) => {
+    const answer = (json: string): void => {
+      const headers = {
+        "content-type": "application/json",
+        [CLIENT_HEADERS.serverTiming]: serverTimingOf(record),
+      };
+      resolve(new Response(json, { headers }));
+    };
+    run(c, call, receiveWhole(call, answer), async (problem) => {
+      reject(new GatewayError(problem));
+    });
+  });
+}
+
+/** Serves a call in a life of its own, so that it ends in order although nobody listens any more. */
+function run(
+  c: Context<EdgeContext>,
+  call: Call,
+  receive: ReceiveAnswer,
+  refuse: (problem: Problem) => Promise<void>,
+): void {
+  const { watch, record, requestId } = call;
+  const serve = async (): Promise<void> => {
+    try {
+      await serveCall(call, receive, { env: c.env, settings: settingsOf(c.env) });
+    } catch (error) {
+      record.problem = problemOf(error, requestId);
+      await refuse(record.problem);
+    } finally {
+      watch.dispose();
+      log(c, record, watch.reason);
+    }
+  };
+  watch.follow(c.req.raw.signal);
+  c.executionCtx.waitUntil(serve());
+}
+
+function log(c: Context<EdgeContext>, record: CallRecord, stopReason?: StopReason): void {
+  logCall({ requestId: c.var.requestId, clientHeaders: c.req.raw.headers, record, stopReason });
+}

@@ -1,0 +1,44 @@
+import type { Context } from "hono";
+import type { LiveModel } from "../../src/tenants/live-configuration.ts";
+import type { ModelCard, ModelList } from "../../src/protocol/model-card.ts";
+import { modelCard } from "../../src/protocol/model-card.ts";
+import { authenticate } from "../auth.ts";
+import type { EdgeContext } from "../edge-context.ts";
+import { GatewayError } from "../gateway-error.ts";
+import { settingsOf } from "../settings.ts";
+
+/** `GET /v1/models`: the models that the key's tenant may use, and no others. */
+export async function listModels(c: Context<EdgeContext>): Promise<Response> {
+  const models = await modelsOf(c);
+  return Response.json({ object: "list", data: models.map(cardOf) } satisfies ModelList);
+}
+
+/** `GET /v1/models/{id}`. Ids with a slash arrive percent-encoded or as they are. */
+export async function retrieveModel(c: Context<EdgeContext>): Promise<Response> {
+  const models = await modelsOf(c);
+  const id = decode(new URL(c.req.url).pathname.slice(MODELS_PATH.length));
+  const model = models.find(({ modelId }) => modelId === id);
+  if (model === undefined) throw new GatewayError({ code: "model_not_found", param: "model" });
+  return Response.json(cardOf(model));
+}
+
+const MODELS_PATH = "/v1/models/";
+
+async function modelsOf(c: Context<EdgeContext>): Promise<readonly LiveModel[]> {
+  const { arrivedAtMs } = c.var;
+  const access = await authenticate(c.req.raw.headers, c.env, settingsOf(c.env), arrivedAtMs);
+  return access.models;
+}
+
+/** The configuration does not say since when there is a model, nor who made it. */
+function cardOf({ modelId, contextTokens }: LiveModel): ModelCard {
+  return modelCard({ id: modelId, createdAtSeconds: 0, ownedBy: "sluice", contextTokens });
+}
+
+function decode(segment: string): string | undefined {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,20 @@
+import type { Context } from "hono";
+import { PoolId } from "../../src/protocol/ids.ts";
+import { verifyBearer } from "../auth.ts";
+import { DIRECTORY_NAME } from "../directory-object.ts";
+import type { EdgeContext } from "../edge-context.ts";
+import { GatewayError } from "../gateway-error.ts";
+import { settingsOf } from "../settings.ts";
+
+/**
+ * `GET /internal/pools/{pool}`: lets a replica of ours open its WebSocket to its pool. Only pools
+ * of the configuration exist, so that nobody can make objects out of names.
+ */
+export async function connectReplica(c: Context<EdgeContext>): Promise<Response> {
+  verifyBearer(c.req.raw.headers, settingsOf(c.env).replicaSecret);
+  const poolId = PoolId.safeParse(c.req.param("pool"));
+  if (!poolId.success) throw new GatewayError({ code: "not_found" });
+  const known = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).poolConfiguration(poolId.data);
+  if (known === undefined) throw new GatewayError({ code: "not_found" });
+  return c.env.POOLS.getByName(poolId.data).fetch(c.req.raw);
+}

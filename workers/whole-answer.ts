@@ -1,0 +1,49 @@
+import { editMembers } from "../src/protocol/json-text.ts";
+import { isFailedFinish, UpstreamCompletion } from "../src/protocol/upstream-answer.ts";
+import { problemInAnswer, upstreamFailure } from "../src/protocol/upstream-problem.ts";
+import type { Call } from "./call.ts";
+import { readBody } from "./read-body.ts";
+import type { Reception, ReceiveAnswer } from "./reception.ts";
+
+/** Far above any text a model writes; what is larger is no answer. */
+const ANSWER_BYTES_MAX = 16_777_216;
+
+/** Passes an answer on when all of it is there; `answer` is called with its text. */
+export function receiveWhole(call: Call, answer: (json: string) => void): ReceiveAnswer {
+  return async (body) => {
+    const json = await readText(body);
+    const parsed = parseJson(json);
+    const completion = UpstreamCompletion.safeParse(parsed);
+    const problem = problemInAnswer(parsed);
+    if (json === undefined || problem !== undefined || !completion.success) {
+      return unusable(problem);
+    }
+    const { choices, usage } = completion.data;
+    if (choices.some((choice) => isFailedFinish(choice.finish_reason))) return unusable();
+    call.record.usage = usage ?? undefined;
+    const aliased = editMembers(json, { model: JSON.stringify(call.model.modelId) });
+    return { kind: "complete", deliver: async () => answer(aliased) };
+  };
+}
+
+function unusable(problem = upstreamFailure(true).problem): Reception {
+  return { kind: "unusable", fault: { ...upstreamFailure(true), problem } };
+}
+
+/** A body that breaks off is as good as none. */
+async function readText(body: ReadableStream<Uint8Array>): Promise<string | undefined> {
+  try {
+    const bytes = await readBody(body, ANSWER_BYTES_MAX);
+    return bytes === undefined ? undefined : new TextDecoder().decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function parseJson(json: string | undefined): unknown {
+  try {
+    return json === undefined ? undefined : JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+}
