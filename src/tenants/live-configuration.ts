@@ -9,8 +9,14 @@ export const CONFIGURATION_LIMITS = {
   modelsMax: 256,
   poolsMax: 64,
   replicasPerPoolMax: 128,
+  classesMax: 256,
   tenantsMax: 10_000,
   keysMax: 20_000,
+  contextTokensMax: 10_000_000,
+  /** Of one tenant or one replica at once. */
+  requestsMax: 100_000,
+  /** Requests that may wait in one pool. */
+  queueMax: 1_024,
 } as const;
 
 const Target = z.strictObject({
@@ -30,7 +36,7 @@ export const LiveReplica = z.strictObject({
   replicaId: ReplicaId,
   endpointUrl: EndpointUrl,
   /** Requests of ours that may be there at once, queued or running; absent: what it reports. */
-  requestsMax: z.int().positive().exactOptional(),
+  requestsMax: z.int().positive().max(CONFIGURATION_LIMITS.requestsMax).exactOptional(),
 });
 export type LiveReplica = z.infer<typeof LiveReplica>;
 
@@ -39,7 +45,7 @@ export const LivePool = z.strictObject({
   engine: z.literal("sluice"),
   replicas: z.array(LiveReplica).max(CONFIGURATION_LIMITS.replicasPerPoolMax),
   /** Requests that may wait in the pool. */
-  queueMax: z.int().min(0),
+  queueMax: z.int().min(0).max(CONFIGURATION_LIMITS.queueMax),
 });
 export type LivePool = z.infer<typeof LivePool>;
 
@@ -48,7 +54,7 @@ export const LiveModel = z.strictObject({
   poolId: PoolId,
   /** The name the replicas know. */
   upstreamModel: z.string(),
-  contextTokens: z.int().positive(),
+  contextTokens: z.int().positive().max(CONFIGURATION_LIMITS.contextTokensMax),
 });
 export type LiveModel = z.infer<typeof LiveModel>;
 
@@ -57,7 +63,7 @@ export const LiveTenant = z.strictObject({
   modelIds: z.array(ModelId),
   className: z.string(),
   targets: Targets,
-  concurrencyMax: z.int().positive().exactOptional(),
+  concurrencyMax: z.int().positive().max(CONFIGURATION_LIMITS.requestsMax).exactOptional(),
 });
 export type LiveTenant = z.infer<typeof LiveTenant>;
 

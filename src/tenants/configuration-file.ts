@@ -1,0 +1,120 @@
+import * as z from "zod";
+import { normalizeEndpointUrl } from "./endpoint-url.ts";
+import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
+import { countNotation, mappingOf, notation, section, textNotation } from "./notation.ts";
+import { parseDateAtMs, parseDurationMs } from "./units.ts";
+
+const Name = textNotation(
+  "a name of at most 64 letters, digits, '.', '_' or '-', the first a letter or digit",
+  (text) => (/^[A-Za-z0-9][\w.-]{0,63}$/.test(text) ? text : undefined),
+);
+
+const ModelName = textNotation(
+  "a name of at most 256 letters, digits, '.', '_', '-', ':' or '/', the first a letter or digit",
+  (text) => (/^[A-Za-z0-9][\w.:/-]{0,255}$/.test(text) ? text : undefined),
+);
+
+const DurationMs = textNotation("a duration such as 300ms, 8s or 2m", (text) => {
+  const durationMs = parseDurationMs(text);
+  return durationMs !== undefined && durationMs > 0 ? durationMs : undefined;
+});
+
+const DateAtMs = textNotation("a date such as 2027-06-30", parseDateAtMs);
+
+const { contextTokensMax, queueMax, replicasPerPoolMax, requestsMax } = CONFIGURATION_LIMITS;
+
+const Requests = countNotation("requests", { min: 1, max: requestsMax });
+
+export const ModelSection = section({
+  context: countNotation("tokens", { min: 1, max: contextTokensMax }),
+  pool: Name,
+  upstream: ModelName.exactOptional(),
+});
+
+export const ReplicaSection = section({
+  url: textNotation(
+    "a URL such as http://10.0.0.7:9101, without credentials, query or fragment",
+    normalizeEndpointUrl,
+  ),
+  max_running: Requests.exactOptional(),
+});
+
+const REPLICAS = `a list of 1 to ${replicasPerPoolMax} replicas`;
+
+export const PoolSection = section({
+  engine: notation("sluice (other engines are not supported yet)", (found) =>
+    found === "sluice" ? found : undefined,
+  ),
+  replicas: z.array(ReplicaSection, REPLICAS).min(1, REPLICAS).max(replicasPerPoolMax, REPLICAS),
+  queue_max: countNotation("requests", { min: 0, max: queueMax }).exactOptional(),
+});
+
+const PercentileRatio = textNotation("a percentile such as p50, p99 or p99.9", (text) => {
+  const [, digits = ""] = /^p(\d{1,2}(?:\.\d{1,2})?)$/.exec(text) ?? [];
+  const ratio = Number(`${digits}e-2`);
+  return ratio > 0 ? ratio : undefined;
+});
+
+const ONE_TARGET = "one percentile with its limit, such as { p99: 300ms }";
+const Target = mappingOf(PercentileRatio, DurationMs, {
+  expected: ONE_TARGET,
+  max: 1,
+}).transform((limits, context) => {
+  const [first, ...others] = limits;
+  if (first !== undefined && others.length === 0) {
+    const [percentileRatio, limitMs] = first;
+    return { percentileRatio, limitMs };
+  }
+  context.issues.push({ code: "custom", message: ONE_TARGET, input: limits });
+  return z.NEVER;
+});
+
+export const ClassSection = section({
+  ttft: Target.exactOptional(),
+  tpot: Target.exactOptional(),
+  e2e: Target.exactOptional(),
+  tbt_max: DurationMs.exactOptional(),
+}).refine(
+  (targets) => Object.keys(targets).length > 0,
+  "at least one target: ttft, tpot, e2e, tbt_max",
+);
+
+export const KeySection = section({
+  name: Name,
+  hash: textNotation("hmac-sha256: and 64 hex digits", parseKeyHash).exactOptional(),
+  key: textNotation(
+    "a key of 8 to 512 visible ASCII characters that begins with sk-",
+    parseApiKey,
+  ).exactOptional(),
+  not_before: DateAtMs.exactOptional(),
+  expires: DateAtMs.exactOptional(),
+});
+export type KeySection = z.infer<typeof KeySection>;
+
+export const LimitsSection = section({ concurrency: Requests.exactOptional() });
+
+export const TenantSection = section({
+  keys: z.array(KeySection, "a list of keys"),
+  models: z.array(ModelName, "a list of models").min(1, "at least one model"),
+  class: Name,
+  limits: LimitsSection.exactOptional(),
+});
+
+/** `sluice.yaml` as it is written, units resolved. Names in it may still point nowhere. */
+export const ConfigurationFile = section({
+  models: mappingOf(ModelName, ModelSection, { max: CONFIGURATION_LIMITS.modelsMax }),
+  pools: mappingOf(Name, PoolSection, { max: CONFIGURATION_LIMITS.poolsMax }),
+  classes: mappingOf(Name, ClassSection, { max: CONFIGURATION_LIMITS.classesMax }).exactOptional(),
+  tenants: mappingOf(Name, TenantSection, { max: CONFIGURATION_LIMITS.tenantsMax }),
+});
+export type ConfigurationFile = z.infer<typeof ConfigurationFile>;
+
+/** Reads an API key in plain text. */
+export function parseApiKey(text: string): string | undefined {
+  return /^sk-[\x21-\x7e]{5,509}$/.test(text) ? text : undefined;
+}
+
+/** Reads a hashed API key: the hex digits of its HMAC. */
+export function parseKeyHash(text: string): string | undefined {
+  return /^hmac-sha256:([0-9a-f]{64})$/.exec(text)?.[1];
+}

@@ -1,0 +1,120 @@
+import type * as z from "zod";
+import { closestName } from "./closest-name.ts";
+import {
+  ClassSection,
+  ConfigurationFile,
+  KeySection,
+  LimitsSection,
+  ModelSection,
+  PoolSection,
+  ReplicaSection,
+  TenantSection,
+} from "./configuration-file.ts";
+import type { DocumentPath } from "./references.ts";
+
+/** One thing that is wrong with a configuration, where it stands and what would be right. */
+export interface ConfigurationProblem {
+  readonly path: DocumentPath;
+  readonly message: string;
+}
+
+interface Section {
+  readonly known: readonly string[];
+  /** Keys of the product that this version does not act on. Ignoring one would break a promise. */
+  readonly notYet: readonly string[];
+}
+
+/** Sections by their path, where `*` stands for a chosen name or an index. */
+const SECTIONS: ReadonlyMap<string, Section> = new Map([
+  ["", { known: Object.keys(ConfigurationFile.shape), notYet: ["aliases", "cors"] }],
+  ["models.*", { known: Object.keys(ModelSection.shape), notYet: ["max_running", "aliases"] }],
+  ["pools.*", { known: Object.keys(PoolSection.shape), notYet: ["auth", "health"] }],
+  ["pools.*.replicas.*", { known: Object.keys(ReplicaSection.shape), notYet: [] }],
+  ["classes.*", { known: Object.keys(ClassSection.shape), notYet: [] }],
+  [
+    "tenants.*",
+    {
+      known: Object.keys(TenantSection.shape),
+      notYet: [
+        "classes",
+        "share",
+        "priority",
+        "timeouts",
+        "attempts",
+        "overload",
+        "cache",
+        "aliases",
+        "cors",
+      ],
+    },
+  ],
+  ["tenants.*.keys.*", { known: Object.keys(KeySection.shape), notYet: ["scopes"] }],
+  [
+    "tenants.*.limits",
+    {
+      known: Object.keys(LimitsSection.shape),
+      notYet: ["requests_per_minute", "tokens_per_minute", "tokens_per_month"],
+    },
+  ],
+]);
+
+/** What these hold must not appear in a message, a log or a terminal. */
+const SECRET_KEYS: ReadonlySet<string | number | undefined> = new Set(["key", "hash"]);
+
+const CREDENTIALS = /\/\/.*@/;
+
+const ECHO_CHARACTERS_MAX = 60;
+const NAMES_LISTED_MAX = 10;
+
+/** Says in our words what a schema of the file found; one problem for each key that is unknown. */
+export function toProblems(issue: z.core.$ZodIssue): ConfigurationProblem[] {
+  const path = issue.path.filter((step) => typeof step !== "symbol");
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => unrecognizedKey(path, key));
+  }
+  const found = SECRET_KEYS.has(path.at(-1)) ? describeSecret(issue.input) : describe(issue.input);
+  return [{ path, message: `expected ${issue.message}, found ${found}` }];
+}
+
+/** Says that a name points nowhere, and where it was probably meant to point. */
+export function unknownName(what: string, name: string, known: readonly string[]): string {
+  return `expected the name of a ${what}, found ${quote(name)}: ${suggest(name, known, known)}`;
+}
+
+function unrecognizedKey(sectionPath: DocumentPath, key: string): ConfigurationProblem {
+  const path = [...sectionPath, key];
+  const { known, notYet } = sectionAt(sectionPath);
+  if (notYet.includes(key)) return { path, message: `'${key}' is not supported yet` };
+  const suggestion = suggest(key, [...known, ...notYet], known);
+  return { path, message: `unknown key ${quote(key)}: ${suggestion}` };
+}
+
+function sectionAt(path: DocumentPath): Section {
+  // The second step is always a name of the writer's choice: models, pools, classes and tenants.
+  const pattern = path.map((step, at) => (at === 1 || typeof step === "number" ? "*" : step));
+  return SECTIONS.get(pattern.join(".")) ?? { known: [], notYet: [] };
+}
+
+function suggest(name: string, candidates: readonly string[], offered: readonly string[]): string {
+  const closest = closestName(name, candidates);
+  if (closest !== undefined) return `did you mean '${closest}'?`;
+  const listed = offered.slice(0, NAMES_LISTED_MAX).join(", ");
+  return `known: ${listed === "" ? "none" : listed}${offered.length > NAMES_LISTED_MAX ? ", …" : ""}`;
+}
+
+function describe(found: unknown): string {
+  if (found === undefined || found === null) return "nothing";
+  if (typeof found === "string") return quote(found.replace(CREDENTIALS, "//…@"));
+  if (Array.isArray(found)) return found.length === 0 ? "an empty list" : "a list";
+  if (typeof found === "object") return "a mapping";
+  return typeof found === "number" || typeof found === "boolean" ? `${found}` : typeof found;
+}
+
+function describeSecret(found: unknown): string {
+  return typeof found === "string" ? `${found.length} other characters` : describe(found);
+}
+
+function quote(text: string): string {
+  const isLong = text.length > ECHO_CHARACTERS_MAX;
+  return JSON.stringify(isLong ? `${text.slice(0, ECHO_CHARACTERS_MAX)}…` : text);
+}

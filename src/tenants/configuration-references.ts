@@ -1,0 +1,151 @@
+import { BUILT_IN_CLASSES } from "../slo/targets.ts";
+import { parseApiKey, parseKeyHash } from "./configuration-file.ts";
+import type { ConfigurationProblem } from "./configuration-problems.ts";
+import { unknownName } from "./configuration-problems.ts";
+import { normalizeEndpointUrl } from "./endpoint-url.ts";
+import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
+import { isMapping } from "./notation.ts";
+import type { DocumentPath, Mention } from "./references.ts";
+import { findRepeats, findUnknown } from "./references.ts";
+import { parseDateAtMs } from "./units.ts";
+
+/** What is allowed of keys, and how one becomes the hash under which it is stored. */
+export interface KeyRules {
+  /** Only `local` allows keys in plain text. */
+  readonly mode: "local" | "production";
+  /** HMAC-SHA-256 of a key under the gateway's pepper, as 64 hex digits. */
+  readonly hashKey: (key: string) => string;
+}
+
+/** A part of the document and where it stands. */
+interface Part {
+  readonly value: unknown;
+  readonly path: DocumentPath;
+}
+
+/**
+ * Checks what a schema of single entries cannot see: names that point nowhere, things that are there
+ * twice, plain keys outside local mode. It reads the document as it is written, so that these
+ * problems are told along with all others; what has the wrong type is left to the schema.
+ */
+export function findReferenceProblems(document: unknown, rules: KeyRules): ConfigurationProblem[] {
+  const root = { value: document, path: [] };
+  const models = entriesOf(child(root, "models"));
+  const pools = entriesOf(child(root, "pools"));
+  const classes = entriesOf(child(root, "classes"));
+  const tenants = entriesOf(child(root, "tenants"));
+  const classNames = [...new Set([...Object.keys(BUILT_IN_CLASSES), ...classes.map(nameOf)])];
+  const modelsByTenant = tenants.map((tenant) => itemsOf(child(tenant, "models")));
+  const keysByTenant = tenants.map((tenant) => itemsOf(child(tenant, "keys")));
+  const keys = keysByTenant.flat();
+  const replicas = pools.flatMap((pool) => itemsOf(child(pool, "replicas")));
+  return [
+    ...unknown("pool", childrenOf(models, "pool"), pools.map(nameOf)),
+    ...unknown("model", modelsByTenant.flat(), models.map(nameOf)),
+    ...unknown("class", childrenOf(tenants, "class"), classNames),
+    ...repeated(childrenOf(replicas, "url"), normalizeEndpointUrl),
+    ...modelsByTenant.flatMap((own) => repeated(own)),
+    ...keysByTenant.flatMap((own) => repeated(childrenOf(own, "name"))),
+    ...repeated(keys.flatMap((key) => hashOf(key, rules))),
+    ...keys.flatMap((key) => formProblems(key, rules)),
+    ...keys.flatMap(validityProblems),
+    ...tooManyKeys(keys),
+  ];
+}
+
+function unknown(
+  what: string,
+  uses: readonly Part[],
+  names: readonly string[],
+): ConfigurationProblem[] {
+  return findUnknown(mentionsOf(uses), names).map(({ name, path }) => ({
+    path,
+    message: unknownName(what, name, names),
+  }));
+}
+
+function repeated(
+  parts: readonly Part[],
+  identify: (text: string) => string | undefined = (text) => text,
+): ConfigurationProblem[] {
+  return findRepeats(mentionsOf(parts, identify)).map(({ repeat, first }) => ({
+    path: repeat.path,
+    message: `is there twice: first at ${first.path.join(".")}`,
+  }));
+}
+
+/** The hash of a key, standing where the file has the hash or the plain key. */
+function hashOf(key: Part, { hashKey }: KeyRules): Part[] {
+  const hash = child(key, "hash");
+  if (hash.value !== undefined) {
+    return typeof hash.value === "string" ? [{ ...hash, value: parseKeyHash(hash.value) }] : [];
+  }
+  const plain = child(key, "key");
+  const apiKey = typeof plain.value === "string" ? parseApiKey(plain.value) : undefined;
+  return apiKey === undefined ? [] : [{ ...plain, value: hashKey(apiKey) }];
+}
+
+function formProblems(key: Part, { mode }: KeyRules): ConfigurationProblem[] {
+  if (!isMapping(key.value)) return [];
+  const plain = child(key, "key");
+  const hasPlain = plain.value !== undefined;
+  const hasHash = child(key, "hash").value !== undefined;
+  if (hasPlain && mode !== "local") {
+    return [{ path: plain.path, message: "expected a hash: plain keys are for local mode only" }];
+  }
+  if (hasPlain === hasHash) {
+    const found = hasHash ? "both" : "neither";
+    const right = mode === "local" ? "either a hash or a plain key" : "a hash";
+    return [{ path: key.path, message: `expected ${right}, found ${found}` }];
+  }
+  return [];
+}
+
+function validityProblems(key: Part): ConfigurationProblem[] {
+  const [notBefore, expires] = [child(key, "not_before"), child(key, "expires")];
+  const [from, to] = [notBefore, expires].map(({ value }) =>
+    typeof value === "string" ? parseDateAtMs(value) : undefined,
+  );
+  if (from === undefined || to === undefined || from < to) return [];
+  return [{ path: expires.path, message: "expected a day after not_before" }];
+}
+
+function tooManyKeys(keys: readonly Part[]): ConfigurationProblem[] {
+  const { keysMax } = CONFIGURATION_LIMITS;
+  if (keys.length <= keysMax) return [];
+  const message = `expected at most ${keysMax} keys of all tenants together, found ${keys.length}`;
+  return [{ path: ["tenants"], message }];
+}
+
+function child({ value, path }: Part, name: string): Part {
+  const own = isMapping(value) && Object.hasOwn(value, name) ? value[name] : undefined;
+  return { value: own, path: [...path, name] };
+}
+
+function childrenOf(parts: readonly Part[], name: string): Part[] {
+  return parts.map((part) => child(part, name));
+}
+
+function entriesOf(part: Part): Part[] {
+  return isMapping(part.value) ? Object.keys(part.value).map((name) => child(part, name)) : [];
+}
+
+function itemsOf({ value, path }: Part): Part[] {
+  return Array.isArray(value)
+    ? value.map((item: unknown, index) => ({ value: item, path: [...path, index] }))
+    : [];
+}
+
+function nameOf({ path }: Part): string {
+  return String(path.at(-1));
+}
+
+function mentionsOf(
+  parts: readonly Part[],
+  identify: (text: string) => string | undefined = (text) => text,
+): Mention[] {
+  return parts.flatMap(({ value, path }) => {
+    const name = typeof value === "string" ? identify(value) : undefined;
+    return name === undefined ? [] : [{ name, path }];
+  });
+}

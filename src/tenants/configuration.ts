@@ -1,0 +1,91 @@
+import type * as z from "zod";
+import { assert } from "../base/assert.ts";
+import type { SloTargets } from "../slo/targets.ts";
+import { BUILT_IN_CLASSES } from "../slo/targets.ts";
+import type { KeySection } from "./configuration-file.ts";
+import { ConfigurationFile } from "./configuration-file.ts";
+import type { ConfigurationProblem } from "./configuration-problems.ts";
+import { toProblems } from "./configuration-problems.ts";
+import type { KeyRules } from "./configuration-references.ts";
+import { findReferenceProblems } from "./configuration-references.ts";
+import { LiveConfiguration } from "./live-configuration.ts";
+
+export type ParsedConfiguration =
+  | { readonly kind: "ok"; readonly configuration: LiveConfiguration }
+  | { readonly kind: "invalid"; readonly problems: readonly ConfigurationProblem[] };
+
+const QUEUE_MAX_DEFAULT = 256;
+
+/**
+ * Turns a parsed `sluice.yaml` into the live configuration: units resolved, defaults filled in, keys
+ * hashed. A document that is not right in every point yields all of its problems at once.
+ */
+export function parseConfiguration(document: unknown, rules: KeyRules): ParsedConfiguration {
+  const file = ConfigurationFile.safeParse(document, { reportInput: true });
+  const problems = [
+    ...(file.error?.issues ?? []).flatMap(toProblems),
+    ...findReferenceProblems(document, rules),
+  ];
+  if (!file.success || problems.length > 0) return { kind: "invalid", problems };
+  const configuration = LiveConfiguration.parse(resolve(file.data, rules));
+  return { kind: "ok", configuration };
+}
+
+function resolve(
+  file: ConfigurationFile,
+  { hashKey }: KeyRules,
+): z.input<typeof LiveConfiguration> {
+  const classes = new Map([...Object.entries(BUILT_IN_CLASSES), ...targetsByClass(file)]);
+  const tenants = [...file.tenants];
+  return {
+    models: [...file.models].map(([modelId, model]) => ({
+      modelId,
+      poolId: model.pool,
+      upstreamModel: model.upstream ?? modelId,
+      contextTokens: model.context,
+    })),
+    pools: [...file.pools].map(([poolId, pool]) => ({
+      poolId,
+      engine: pool.engine,
+      replicas: pool.replicas.map(({ url, max_running: requestsMax }) => ({
+        replicaId: url,
+        endpointUrl: url,
+        ...(requestsMax !== undefined && { requestsMax }),
+      })),
+      queueMax: pool.queue_max ?? QUEUE_MAX_DEFAULT,
+    })),
+    tenants: tenants.map(([tenantId, { models, class: className, limits }]) => {
+      const targets = classes.get(className);
+      assert(targets !== undefined, "a class that a tenant names was found to exist");
+      const concurrencyMax = limits?.concurrency;
+      return {
+        tenantId,
+        modelIds: models,
+        className,
+        targets,
+        ...(concurrencyMax !== undefined && { concurrencyMax }),
+      };
+    }),
+    keys: tenants.flatMap(([tenantId, tenant]) =>
+      tenant.keys.map((key) => ({
+        hash: key.hash ?? hashOf(key, hashKey),
+        tenantId,
+        name: key.name,
+        ...(key.not_before !== undefined && { notBeforeAtMs: key.not_before }),
+        ...(key.expires !== undefined && { expiresAtMs: key.expires }),
+      })),
+    ),
+  };
+}
+
+function hashOf({ key }: KeySection, hashKey: KeyRules["hashKey"]): string {
+  assert(key !== undefined, "a key without a hash was found to be there in plain text");
+  return hashKey(key);
+}
+
+function targetsByClass(file: ConfigurationFile): [string, SloTargets][] {
+  return [...(file.classes ?? [])].map(([name, { tbt_max: tbtMaxMs, ...targets }]) => [
+    name,
+    { ...targets, ...(tbtMaxMs !== undefined && { tbtMaxMs }) },
+  ]);
+}

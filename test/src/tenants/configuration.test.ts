@@ -1,0 +1,407 @@
+import { createHmac } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { parse as parseYaml, parseDocument } from "yaml";
+import { BUILT_IN_CLASSES } from "../../../src/slo/targets.ts";
+import { parseConfiguration } from "../../../src/tenants/configuration.ts";
+import { CONFIGURATION_LIMITS } from "../../../src/tenants/live-configuration.ts";
+
+const hashKey = (key: string) => createHmac("sha256", "pepper").update(key).digest("hex");
+const HASH = "a".repeat(64);
+
+const MINIMAL = `
+models: { tiny: { context: 2048, pool: local } }
+pools: { local: { engine: sluice, replicas: [{ url: "http://127.0.0.1:9101" }] } }
+tenants: { acme: { keys: [{ name: prod, hash: "hmac-sha256:${HASH}" }], models: [tiny], class: chat } }
+`;
+
+function parse(text: string, mode: "local" | "production" = "local") {
+  return parseConfiguration(parseYaml(text), { mode, hashKey });
+}
+
+/** The problems of a document as lines `path: message`. */
+function problemsOf(document: unknown, mode: "local" | "production" = "local"): string[] {
+  const parsed = parseConfiguration(document, { mode, hashKey });
+  if (parsed.kind === "ok") return [];
+  return parsed.problems.map(({ path, message }) => `${path.join(".")}: ${message}`);
+}
+
+/** The problems of the minimal document with one value replaced or added. */
+function problemsWith(path: string, value: unknown, mode?: "local" | "production"): string[] {
+  const document = parseDocument(MINIMAL);
+  document.setIn(path.split("."), document.createNode(value, { aliasDuplicateObjects: false }));
+  return problemsOf(document.toJS(), mode);
+}
+
+describe("parseConfiguration()", () => {
+  test("resolves units, defaults and keys into a live configuration", () => {
+    const parsed = parse(`
+      models:
+        chat-8b: { context: 32768, pool: gpus, upstream: meta-llama/Llama-3.1-8B-Instruct }
+        org/tiny: { context: 2k, pool: gpus }
+      pools:
+        gpus:
+          engine: sluice
+          replicas: [{ url: "HTTP://GPU-1:8000/", max_running: 64 }, { url: http://gpu-2:8000 }]
+          queue_max: 1k
+      classes:
+        voice: { ttft: { p99: 300ms }, tpot: { p99.9: 25ms }, tbt_max: 200ms, e2e: { p95: 8s } }
+      tenants:
+        acme:
+          keys:
+            - { name: prod, hash: "hmac-sha256:${HASH}", not_before: 2026-01-01, expires: 2027-06-30 }
+            - { name: dev, key: sk-plain-text }
+          models: [chat-8b, org/tiny]
+          class: voice
+          limits: { concurrency: 64 }
+        constructor: { keys: [], models: [chat-8b], class: interactive }
+    `);
+    expect(parsed).toEqual({
+      kind: "ok",
+      configuration: {
+        models: [
+          {
+            modelId: "chat-8b",
+            poolId: "gpus",
+            upstreamModel: "meta-llama/Llama-3.1-8B-Instruct",
+            contextTokens: 32_768,
+          },
+          { modelId: "org/tiny", poolId: "gpus", upstreamModel: "org/tiny", contextTokens: 2000 },
+        ],
+        pools: [
+          {
+            poolId: "gpus",
+            engine: "sluice",
+            replicas: [
+              { replicaId: "http://gpu-1:8000", endpointUrl: "http://gpu-1:8000", requestsMax: 64 },
+              { replicaId: "http://gpu-2:8000", endpointUrl: "http://gpu-2:8000" },
+            ],
+            queueMax: 1000,
+          },
+        ],
+        tenants: [
+          {
+            tenantId: "acme",
+            modelIds: ["chat-8b", "org/tiny"],
+            className: "voice",
+            targets: {
+              ttft: { percentileRatio: 0.99, limitMs: 300 },
+              tpot: { percentileRatio: 0.999, limitMs: 25 },
+              e2e: { percentileRatio: 0.95, limitMs: 8000 },
+              tbtMaxMs: 200,
+            },
+            concurrencyMax: 64,
+          },
+          {
+            tenantId: "constructor",
+            modelIds: ["chat-8b"],
+            className: "interactive",
+            targets: BUILT_IN_CLASSES["interactive"],
+          },
+        ],
+        keys: [
+          {
+            hash: HASH,
+            tenantId: "acme",
+            name: "prod",
+            notBeforeAtMs: Date.parse("2026-01-01"),
+            expiresAtMs: Date.parse("2027-06-30"),
+          },
+          { hash: hashKey("sk-plain-text"), tenantId: "acme", name: "dev" },
+        ],
+      },
+    });
+  });
+
+  test("takes the file's class instead of the built-in one of the same name", () => {
+    const parsed = parse(`${MINIMAL}\nclasses: { chat: { ttft: { p50: 7s } } }`);
+    expect(parsed).toMatchObject({
+      configuration: { tenants: [{ targets: { ttft: { percentileRatio: 0.5, limitMs: 7000 } } }] },
+    });
+  });
+
+  test("the configuration that npm start serves is right in local mode, and refused in production", () => {
+    const text = readFileSync(resolve(import.meta.dirname, "../../../sluice.local.yaml"), "utf8");
+    expect(parse(text)).toMatchObject({
+      kind: "ok",
+      configuration: { tenants: { length: 3 }, keys: { length: 3 } },
+    });
+    expect(problemsOf(parseYaml(text), "production")).toEqual([
+      "tenants.interactive.keys.0.key: expected a hash: plain keys are for local mode only",
+      "tenants.chat.keys.0.key: expected a hash: plain keys are for local mode only",
+      "tenants.bulk.keys.0.key: expected a hash: plain keys are for local mode only",
+    ]);
+  });
+
+  test("tells every problem of a file at once", () => {
+    const problems = problemsOf(
+      parseYaml(`
+        models: { tiny: { context: many, pool: locl } }
+        pools: { local: { engine: vllm, replicas: [] } }
+        tenants: { acme: { keys: [{ name: prod }], models: [tny], class: chta, weight: 3 } }
+        modles: {}
+      `),
+    );
+    expect(problems).toEqual([
+      'models.tiny.context: expected a number of tokens from 1 to 10000000, such as 64 or 1k, found "many"',
+      'pools.local.engine: expected sluice (other engines are not supported yet), found "vllm"',
+      "pools.local.replicas: expected a list of 1 to 128 replicas, found an empty list",
+      'tenants.acme.weight: unknown key "weight": known: keys, models, class, limits',
+      "modles: unknown key \"modles\": did you mean 'models'?",
+      "models.tiny.pool: expected the name of a pool, found \"locl\": did you mean 'local'?",
+      "tenants.acme.models.0: expected the name of a model, found \"tny\": did you mean 'tiny'?",
+      "tenants.acme.class: expected the name of a class, found \"chta\": did you mean 'chat'?",
+      "tenants.acme.keys.0: expected either a hash or a plain key, found neither",
+    ]);
+  });
+
+  test.each([
+    ["cors", {}],
+    ["aliases", {}],
+    ["models.tiny.max_running", 1],
+    ["models.tiny.aliases", ["a"]],
+    ["pools.local.auth", { secret: "X" }],
+    ["pools.local.health", { eject_after: 3 }],
+    ["tenants.acme.classes", ["chat"]],
+    ["tenants.acme.share", { weight: 4 }],
+    ["tenants.acme.priority", 0],
+    ["tenants.acme.timeouts", {}],
+    ["tenants.acme.attempts", 3],
+    ["tenants.acme.overload", []],
+    ["tenants.acme.cache", {}],
+    ["tenants.acme.keys.0.scopes", []],
+  ])("refuses %s by name, since ignoring it would break a promise", (path, value) => {
+    const key = path.split(".").at(-1) ?? "";
+    expect(problemsWith(path, value)).toEqual([`${path}: '${key}' is not supported yet`]);
+  });
+
+  test("refuses the limits that it does not keep", () => {
+    const limits = { requests_per_minute: 1, tokens_per_minute: "400k", tokens_per_month: "2G" };
+    expect(problemsWith("tenants.acme.limits", limits)).toEqual(
+      Object.keys(limits).map((key) => `tenants.acme.limits.${key}: '${key}' is not supported yet`),
+    );
+  });
+
+  test.each([
+    ["models.tiny.context", 0, "a number of tokens"],
+    ["models.tiny.context", 1.5, "a number of tokens"],
+    ["models.tiny.pool", ["local"], "a name"],
+    ["models.tiny.upstream", "", "a name"],
+    ["pools.local.queue_max", 1025, "a number of requests from 0 to 1024"],
+    ["pools.local.queue_max", "-1", "a number of requests from 0 to 1024"],
+    ["pools.local.replicas", {}, "a list of 1 to 128 replicas"],
+    ["pools.local.replicas.0", "http://host", "a mapping"],
+    ["pools.local.replicas.0.url", "ftp://host", "a URL such as"],
+    ["pools.local.replicas.0.max_running", 0, "a number of requests"],
+    ["classes", { fast: { ttft: "300ms" } }, "one percentile with its limit"],
+    ["classes", { fast: { ttft: {} } }, "one percentile with its limit"],
+    ["classes", { fast: { ttft: { p50: "1s", p99: "2s" } } }, "one percentile with its limit"],
+    ["classes", { fast: { ttft: { p0: "1s" } } }, "a percentile such as"],
+    ["classes", { fast: { ttft: { p100: "1s" } } }, "a percentile such as"],
+    ["classes", { fast: { ttft: { p99: 300 } } }, "a duration such as"],
+    ["classes", { fast: { tbt_max: "0ms" } }, "a duration such as"],
+    ["classes", { fast: {} }, "at least one target"],
+    ["tenants.acme", "hello", "a mapping"],
+    ["tenants.acme.keys", null, "a list of keys"],
+    ["tenants.acme.models", [], "at least one model"],
+    ["tenants.acme.class", 3, "a name"],
+    ["tenants.acme.limits", { concurrency: "0" }, "a number of requests"],
+    ["tenants.acme.keys.0.expires", "2027-02-30", "a date such as"],
+    ["tenants.acme.keys.0.hash", HASH, "hmac-sha256: and 64 hex digits"],
+  ])("refuses %s as %j", (path, value, expected) => {
+    const [problem, ...others] = problemsWith(path, value);
+    expect(problem).toMatch(
+      new RegExp(`^${path.replaceAll(".", "\\.")}[^:]*: expected ${expected}`),
+    );
+    expect(others).toEqual([]);
+  });
+
+  test("counts the sections against their bounds", () => {
+    const { modelsMax, replicasPerPoolMax } = CONFIGURATION_LIMITS;
+    const model = { context: 1, pool: "local" };
+    const models = {
+      tiny: model,
+      ...Object.fromEntries(Array.from({ length: modelsMax }, (_, index) => [`m${index}`, model])),
+    };
+    expect(problemsWith("models", models)).toEqual([
+      `models: expected a mapping of at most ${modelsMax} entries, found a mapping`,
+    ]);
+    const replicas = Array.from({ length: replicasPerPoolMax + 1 }, (_, index) => ({
+      url: `http://gpu-${index}:8000`,
+    }));
+    expect(problemsWith("pools.local.replicas", replicas)).toEqual([
+      `pools.local.replicas: expected a list of 1 to ${replicasPerPoolMax} replicas, found a list`,
+    ]);
+    expect(problemsWith("pools.local.replicas", replicas.slice(1))).toEqual([]);
+  });
+
+  test("counts the keys of all tenants against one bound", () => {
+    const { keysMax } = CONFIGURATION_LIMITS;
+    const keys = Array.from({ length: keysMax + 1 }, (_, index) => ({
+      name: `k${index}`,
+      hash: `hmac-sha256:${String(index).padStart(64, "0")}`,
+    }));
+    expect(problemsWith("tenants.acme.keys", keys)).toEqual([
+      `tenants: expected at most ${keysMax} keys of all tenants together, found ${keysMax + 1}`,
+    ]);
+  });
+});
+
+describe("parseConfiguration(), identities", () => {
+  test("refuses a replica that is there twice, however it is spelled and in whichever pool", () => {
+    const replica = { url: "HTTP://127.0.0.1:9101/" };
+    expect(problemsWith("pools.other", { engine: "sluice", replicas: [replica] })).toEqual([
+      "pools.other.replicas.0.url: is there twice: first at pools.local.replicas.0.url",
+    ]);
+  });
+
+  test("refuses a key that two tenants have, be it hashed or in plain text", () => {
+    const keys = [{ name: "prod", key: "sk-plain-text" }];
+    const hashed = [{ name: "prod", hash: `hmac-sha256:${hashKey("sk-plain-text")}` }];
+    const tenants = {
+      one: { keys, models: ["tiny"], class: "chat" },
+      two: { keys: hashed, models: ["tiny"], class: "chat" },
+    };
+    expect(problemsWith("tenants", tenants)).toEqual([
+      "tenants.two.keys.0.hash: is there twice: first at tenants.one.keys.0.key",
+    ]);
+  });
+
+  test("refuses two keys of one name in a tenant, and a model that a tenant lists twice", () => {
+    const keys = ["sk-plain-1", "sk-plain-2"].map((key) => ({ name: "prod", key }));
+    expect(problemsWith("tenants.acme.keys", keys)).toEqual([
+      "tenants.acme.keys.1.name: is there twice: first at tenants.acme.keys.0.name",
+    ]);
+    expect(problemsWith("tenants.acme.models", ["tiny", "tiny"])).toEqual([
+      "tenants.acme.models.1: is there twice: first at tenants.acme.models.0",
+    ]);
+  });
+
+  test("refuses a key that is both hashed and in plain text", () => {
+    const key = { name: "prod", hash: `hmac-sha256:${HASH}`, key: "sk-plain-text" };
+    expect(problemsWith("tenants.acme.keys.0", key)).toEqual([
+      "tenants.acme.keys.0: expected either a hash or a plain key, found both",
+    ]);
+  });
+
+  test("refuses a key that expires before it is valid", () => {
+    const key = {
+      name: "prod",
+      hash: `hmac-sha256:${HASH}`,
+      not_before: "2027-01-01",
+      expires: "2027-01-01",
+    };
+    expect(problemsWith("tenants.acme.keys.0", key)).toEqual([
+      "tenants.acme.keys.0.expires: expected a day after not_before",
+    ]);
+  });
+
+  test.each(["__proto__", "has space", "-dash", "a/b", "", "x".repeat(65), "naïve", "a\nb"])(
+    "refuses %j as the name of a tenant",
+    (name) => {
+      const tenant = { keys: [], models: ["tiny"], class: "chat" };
+      const tenants = Object.fromEntries([[name, tenant]]);
+      const [problem, ...others] = problemsWith("tenants", tenants);
+      expect(problem).toMatch(/: expected a name of at most 64/);
+      expect(others).toEqual([]);
+    },
+  );
+
+  test.each(["constructor", "toString", "hasOwnProperty"])(
+    "does not mistake the inherited name %s for one of the file",
+    (name) => {
+      expect(problemsWith("models.tiny.pool", name)).toHaveLength(1);
+      expect(problemsWith("tenants.acme.class", name)).toHaveLength(1);
+      expect(problemsWith(name, {})).toHaveLength(1);
+    },
+  );
+
+  test("a mapping cannot change what others inherit", () => {
+    const document: unknown = JSON.parse(
+      '{"__proto__": {"models": {}}, "models": {"__proto__": 1}}',
+    );
+    expect(problemsOf(document).join("\n")).toContain("__proto__");
+    expect(Object.hasOwn(Object.prototype, "models")).toBe(false);
+  });
+});
+
+describe("parseConfiguration(), messages", () => {
+  test("never repeats a key, a hash or a password", () => {
+    const secret = "hunter2hunter2";
+    const problems = [
+      ...problemsWith("tenants.acme.keys.0.key", `not-a-key-${secret}`),
+      ...problemsWith("tenants.acme.keys.0.hash", `sk-${secret}`),
+      ...problemsWith("tenants.acme.keys.0", { name: "p", key: `sk-${secret}` }, "production"),
+      ...problemsWith("pools.local.replicas.0.url", `http://me:${secret}@host`),
+      ...problemsWith("pools.local.replicas.0.url", `http://me:a/b@${secret}@host`),
+    ];
+    expect(problems.length).toBeGreaterThanOrEqual(5);
+    expect(problems.join("\n")).not.toContain(secret);
+  });
+
+  test("repeats a long value in part only", () => {
+    const [problem = ""] = problemsWith("models.tiny.pool", "x".repeat(100_000));
+    expect(problem.length).toBeLessThan(250);
+  });
+
+  test.each([[null], [[]], ["text"], [42]])(
+    "asks for a mapping where the document is %j",
+    (document) => {
+      const [problem] = problemsOf(document);
+      expect(problem).toMatch(/^: expected a mapping, found /);
+    },
+  );
+});
+
+describe("parseConfiguration(), any document", () => {
+  test("either yields a configuration or says what is wrong, and never throws", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (document) => {
+        expect(problemsOf(document).length).toBeGreaterThan(0);
+      }),
+    );
+  });
+
+  test("never accepts a document with a key that is nowhere in the schema", () => {
+    const places = [
+      "",
+      "models.tiny.",
+      "pools.local.",
+      "pools.local.replicas.0.",
+      "tenants.acme.",
+      "tenants.acme.keys.0.",
+    ];
+    fc.assert(
+      fc.property(fc.constantFrom(...places), fc.string({ minLength: 1 }), (place, key) => {
+        fc.pre(!key.includes(".") && !KNOWN_KEYS.has(key));
+        expect(problemsWith(`${place}${key}`, 1).length).toBeGreaterThan(0);
+      }),
+    );
+    expect(problemsOf(parseYaml(MINIMAL))).toEqual([]);
+  });
+});
+
+const KNOWN_KEYS = new Set([
+  "models",
+  "pools",
+  "classes",
+  "tenants",
+  "context",
+  "pool",
+  "upstream",
+  "engine",
+  "replicas",
+  "queue_max",
+  "url",
+  "max_running",
+  "keys",
+  "class",
+  "limits",
+  "name",
+  "hash",
+  "key",
+  "not_before",
+  "expires",
+]);

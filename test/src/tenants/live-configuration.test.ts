@@ -1,0 +1,63 @@
+import { describe, expect, test } from "vitest";
+import { LiveConfiguration } from "../../../src/tenants/live-configuration.ts";
+
+const replica = (url: string) => ({ replicaId: url, endpointUrl: url });
+const key = (hash: string, tenantId = "acme") => ({
+  hash: hash.repeat(64),
+  tenantId,
+  name: "prod",
+});
+
+const WHOLE = {
+  models: [{ modelId: "tiny", poolId: "local", upstreamModel: "tiny", contextTokens: 2048 }],
+  pools: [
+    { poolId: "local", engine: "sluice", replicas: [replica("http://a:1")], queueMax: 8 },
+    { poolId: "other", engine: "sluice", replicas: [replica("http://b:1")], queueMax: 8 },
+  ],
+  tenants: [{ tenantId: "acme", modelIds: ["tiny"], className: "chat", targets: {} }],
+  keys: [key("a")],
+};
+
+function issuesOf(configuration: unknown): string[] {
+  const parsed = LiveConfiguration.safeParse(configuration);
+  return (parsed.error?.issues ?? []).map((issue) => `${issue.path.join(".")} ${issue.message}`);
+}
+
+describe("LiveConfiguration", () => {
+  test("accepts what is whole", () => {
+    expect(issuesOf(WHOLE)).toEqual([]);
+  });
+
+  test.each([
+    ["models.0.poolId", { models: [{ ...WHOLE.models[0], poolId: "gone" }] }],
+    ["tenants.0.modelIds.1", { tenants: [{ ...WHOLE.tenants[0], modelIds: ["tiny", "gone"] }] }],
+    ["keys.0.tenantId", { keys: [key("a", "gone")] }],
+  ])("refuses %s that names something that does not exist", (path, change) => {
+    expect(issuesOf({ ...WHOLE, ...change })).toEqual([
+      `${path} names something that does not exist`,
+    ]);
+  });
+
+  test.each([
+    ["models.1", { models: [WHOLE.models[0], WHOLE.models[0]] }],
+    ["tenants.1", { tenants: [WHOLE.tenants[0], WHOLE.tenants[0]] }],
+    ["keys.1", { keys: [key("a"), key("a")] }],
+    ["tenants.0.modelIds.1", { tenants: [{ ...WHOLE.tenants[0], modelIds: ["tiny", "tiny"] }] }],
+    ["pools.2", { pools: [...WHOLE.pools, { ...WHOLE.pools[0], replicas: [] }] }],
+    [
+      "pools.1.replicas.0",
+      { pools: [WHOLE.pools[0], { ...WHOLE.pools[1], replicas: [replica("http://a:1")] }] },
+    ],
+  ])("refuses %s that is there twice", (path, change) => {
+    expect(issuesOf({ ...WHOLE, ...change })).toEqual([`${path} is there twice`]);
+  });
+
+  test("refuses an endpoint in any spelling but its one", () => {
+    const pools = [{ ...WHOLE.pools[0], replicas: [replica("http://a:1/")] }];
+    expect(issuesOf({ ...WHOLE, pools })).toHaveLength(1);
+  });
+
+  test("refuses a member that it does not know", () => {
+    expect(issuesOf({ ...WHOLE, classes: [] })).toHaveLength(1);
+  });
+});
