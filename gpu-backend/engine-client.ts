@@ -1,5 +1,3 @@
-import { createRequire } from "node:module";
-import { pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
 import { monotonicNowMs } from "./clock.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
@@ -29,7 +27,7 @@ export interface EngineClientOptions {
   readonly onChange?: () => void;
 }
 
-const THREAD_URL = new URL("./engine-thread.ts", import.meta.url);
+const THREAD_URL = new URL("./engine-thread-start.mjs", import.meta.url);
 /** The largest step of a model that is of use on a CPU takes seconds. */
 const STEP_MS_MAX = 60_000;
 const WATCH_INTERVAL_MS = 250;
@@ -51,9 +49,13 @@ export class EngineClient {
   readonly #openRequestsMax: number;
   readonly #onChange: () => void;
   readonly #listeners = new Map<string, EngineListener>();
+  readonly #idleWaiters: (() => void)[] = [];
   readonly #watchTimer: NodeJS.Timeout;
   #condition: EngineCondition = "loading";
   #snapshot: EngineSnapshot | undefined;
+  #submissions = 0;
+  /** Prompts of the latest submissions, those that no snapshot includes yet. */
+  #unseenPromptTokens: number[] = [];
   #resolveLoaded: (facts: EngineFacts) => void = () => {};
   #rejectLoaded: (error: Error) => void = () => {};
   #resolveEnded: (failure: string | undefined) => void = () => {};
@@ -71,8 +73,7 @@ export class EngineClient {
 
     const watchMemory = createStepWatchMemory();
     const workerData: EngineThreadInput = { options: options.thread, watchMemory };
-    const threadUrl = options.threadUrl ?? THREAD_URL;
-    this.#thread = new Worker(threadUrl, { workerData, execArgv: loaderArguments(threadUrl) });
+    this.#thread = new Worker(options.threadUrl ?? THREAD_URL, { workerData });
     this.#thread.on("message", (message: EngineMessage) => this.#hear(message));
     this.#thread.on("error", (error) => this.#fail(`The engine thread broke: ${error.message}`));
     this.#thread.on("exit", (code) => this.#fail(`The engine thread ended with code ${code}`));
@@ -89,21 +90,35 @@ export class EngineClient {
     return this.#condition;
   }
 
-  /** Load and counters after the last step; undefined while loading. */
-  get snapshot(): EngineSnapshot | undefined {
-    return this.#snapshot;
+  /**
+   * Load and counters; undefined while loading. A thread deep in a step does not know yet of what
+   * was submitted since, so that is counted here as waiting.
+   */
+  get load(): EngineSnapshot | undefined {
+    const snapshot = this.#snapshot;
+    if (snapshot === undefined || this.#unseenPromptTokens.length === 0) return snapshot;
+    const unseenTokens = this.#unseenPromptTokens.reduce((sum, tokens) => sum + tokens, 0);
+    return {
+      ...snapshot,
+      queuedRequests: snapshot.queuedRequests + this.#unseenPromptTokens.length,
+      queuedUncachedTokens: snapshot.queuedUncachedTokens + unseenTokens,
+    };
   }
 
-  /** Requests that have not heard their terminal event. */
-  get openRequests(): number {
-    return this.#listeners.size;
+  /** Resolves when no request is open any more; at once if none is. */
+  async whenIdle(): Promise<void> {
+    if (this.#listeners.size === 0) return;
+    await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
   }
 
   submit(request: GenerateRequest, listener: EngineListener): void {
     const { id } = request;
     if (this.#condition === "serving" && this.#listeners.size < this.#openRequestsMax) {
       this.#listeners.set(id, listener);
+      this.#submissions += 1;
+      this.#unseenPromptTokens.push(request.promptTokens.length);
       this.#post({ kind: "submit", request });
+      this.#onChange();
       return;
     }
     const event = this.#refusal(id);
@@ -140,12 +155,12 @@ export class EngineClient {
   #hear(message: EngineMessage): void {
     switch (message.kind) {
       case "loaded":
-        this.#snapshot = message.snapshot;
+        this.#see(message.snapshot);
         if (this.#condition === "loading") this.#condition = "serving";
         this.#resolveLoaded(message.facts);
         break;
       case "events":
-        this.#snapshot = message.snapshot;
+        this.#see(message.snapshot);
         for (const event of message.events) this.#pass(event, message.atMs);
         break;
       case "broken":
@@ -155,11 +170,21 @@ export class EngineClient {
     this.#onChange();
   }
 
+  #see(snapshot: EngineSnapshot): void {
+    this.#snapshot = snapshot;
+    const unseen = this.#submissions - snapshot.submissions;
+    this.#unseenPromptTokens.splice(0, this.#unseenPromptTokens.length - unseen);
+  }
+
   #pass(event: EngineEvent, atMs: number): void {
     const listener = this.#listeners.get(event.id);
     if (listener === undefined) return;
-    if (event.kind !== "token" && event.kind !== "started") this.#listeners.delete(event.id);
+    const isTerminal = event.kind !== "token" && event.kind !== "started";
+    if (isTerminal) this.#listeners.delete(event.id);
     listener(event, atMs);
+    if (isTerminal && this.#listeners.size === 0) {
+      for (const resolve of this.#idleWaiters.splice(0)) resolve();
+    }
   }
 
   #fail(message: string): void {
@@ -185,15 +210,4 @@ export class EngineClient {
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
     this.#thread.postMessage(command);
   }
-}
-
-/**
- * A thread does not inherit what the main thread's loader was set up with in every runner, so it
- * is told by itself how to read TypeScript. Node 22.18 and later can without help.
- */
-function loaderArguments(threadUrl: URL): string[] {
-  const isTypeScript = threadUrl.pathname.endsWith(".ts");
-  if (!isTypeScript || "typescript" in process.features) return [];
-  const tsx = createRequire(import.meta.url).resolve("tsx");
-  return ["--import", pathToFileURL(tsx).href];
 }

@@ -35,6 +35,8 @@ export type ParsedSettings =
 const SECRET_VARIABLE = "SLUICE_REPLICA_SECRET";
 /** A shorter secret could be guessed; `sluice up` draws 32 random bytes. */
 const SECRET_CHARACTERS_MIN = 16;
+/** The attention kernel works on so many positions at a time. */
+const BLOCK_TOKENS_STEP = 16;
 const BUNDLED_MODEL = fileURLToPath(new URL("./models/sluice-tiny", import.meta.url));
 
 /** One flag of the command line; a switch takes no argument. */
@@ -54,7 +56,11 @@ const FLAGS: Readonly<Record<string, Flag>> = {
     argument: "N",
     help: "blocks of the KV pool (default: 128 MiB, one context at least)",
   },
-  "block-tokens": { argument: "N", help: "tokens of one KV block", default: "16" },
+  "block-tokens": {
+    argument: "N",
+    help: "tokens of one KV block, a multiple of 16",
+    default: "16",
+  },
   "max-batch-tokens": { argument: "N", help: "tokens that one step may compute", default: "256" },
   "max-sequences": { argument: "N", help: "requests that may run at once", default: "16" },
   "max-queue": { argument: "N", help: "requests that may wait to run", default: "64" },
@@ -90,7 +96,10 @@ const FlagValues = z.object({
   port: integer(0, 65_535),
   precision: z.enum(["int8", "f32"], "int8 or f32"),
   "kv-blocks": integer(2, 10_000_000).optional(),
-  "block-tokens": integer(1, 1024),
+  "block-tokens": integer(16, 1024).refine(
+    (tokens) => tokens % BLOCK_TOKENS_STEP === 0,
+    `a multiple of ${BLOCK_TOKENS_STEP}`,
+  ),
   "max-batch-tokens": integer(1, 65_536),
   "max-sequences": integer(1, 1024),
   "max-queue": integer(1, 100_000),

@@ -38,11 +38,15 @@ export interface EngineFacts {
   readonly notes: readonly string[];
 }
 
-/** Load and counters of the engine after a step. */
+/** Load and counters of the engine at one instant. */
 export interface EngineSnapshot {
+  /** Requests submitted so far that the engine thread has taken notice of. */
+  readonly submissions: number;
   readonly queuedRequests: number;
   readonly runningRequests: number;
   readonly usedBlocks: number;
+  readonly blockCount: number;
+  readonly blockTokens: number;
   readonly queuedUncachedTokens: number;
   readonly prefillTokensPerSecond: number;
   readonly stepMs: number;
@@ -52,7 +56,7 @@ export interface EngineSnapshot {
   readonly prefixQueriedTokens: number;
   readonly prefixHitTokens: number;
   readonly preemptions: number;
-  readonly retriedSteps: number;
+  readonly stepRetries: number;
 }
 
 /** From the main thread to the engine thread. */

@@ -57,6 +57,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "hono",
     "@hono/node-server",
     "prom-client",
+    "tsx",
     "ws",
     "zod",
     "node:*",

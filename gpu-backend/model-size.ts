@@ -1,0 +1,29 @@
+import type { LoadedModel } from "./engine/model/load-model.ts";
+import type { ModelConfig } from "./engine/model/model-config.ts";
+
+/** Beside the weights of a small model on a laptop, this much can be taken without asking. */
+const KV_BYTES_DEFAULT = 128 * 1024 * 1024;
+const FLOAT_BYTES = 4;
+
+/**
+ * The number of KV blocks where none is asked for: what fits 128 MiB, but at least one whole
+ * context, or the engine could not keep what the model's card promises.
+ */
+export function defaultBlockCount(config: ModelConfig, blockTokens: number): number {
+  const tokenBytes =
+    2 * config.layerCount * config.kvHeadCount * config.headDimensions * FLOAT_BYTES;
+  const fittingBlocks = Math.floor(KV_BYTES_DEFAULT / (tokenBytes * blockTokens));
+  return Math.max(fittingBlocks, Math.ceil(config.contextTokens / blockTokens));
+}
+
+/** The number of weights, each counted once where embedding and head are the same matrix. */
+export function countParameters(model: LoadedModel): number {
+  const matrices = new Set([model.embedding, model.head]);
+  let parameterCount = model.finalNorm.length;
+  for (const { attentionNorm, mlpNorm, ...layerMatrices } of model.layers) {
+    parameterCount += attentionNorm.length + mlpNorm.length;
+    for (const matrix of Object.values(layerMatrices)) matrices.add(matrix);
+  }
+  for (const { values } of matrices) parameterCount += values.length;
+  return parameterCount;
+}

@@ -1,0 +1,196 @@
+import { createHash, randomUUID } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
+import { assert } from "../src/base/assert.ts";
+import type { ReplicaHello } from "../src/protocol/engine-api.ts";
+import { monotonicNowMs } from "./clock.ts";
+import { loadChatTemplate } from "./engine/tokenizer/chat-template.ts";
+import { loadTokenizer } from "./engine/tokenizer/tokenizer.ts";
+import { EngineClient } from "./engine-client.ts";
+import type { Log } from "./log.ts";
+import { createApp } from "./server/app.ts";
+import type { ServedModel } from "./server/app-context.ts";
+import { DispatchTracker } from "./server/dispatch-tracker.ts";
+import { createEngineMetrics } from "./server/engine-metrics.ts";
+import { listen, type Listener } from "./server/listen.ts";
+import { type ReportedState, ReportLink } from "./server/report-link.ts";
+import type { Settings } from "./settings.ts";
+import type { EngineFacts, EngineThreadOptions } from "./thread-messages.ts";
+
+/** An engine that serves. */
+export interface RunningEngine {
+  readonly url: string;
+  /** Resolves with the reason when the engine breaks; its open requests have failed by then. */
+  readonly broken: Promise<string>;
+  /** Refuses what is new, lets what is here finish for `drainMs` at most, then lets go of all. */
+  stop(): Promise<void>;
+}
+
+/** Time for the last frames of an answer to reach its client before connections are cut. */
+const CLOSE_GRACE_MS = 1000;
+const FINGERPRINT_CHARACTERS = 12;
+
+/**
+ * Composes one engine: its thread, the HTTP surface, and the link to its pool. Health answers while
+ * the model loads. Rejects, with nothing left behind, if the address is taken or the model is not
+ * one that can be served.
+ */
+export async function runEngine(settings: Settings, log: Log): Promise<RunningEngine> {
+  const startedAtMs = monotonicNowMs();
+  let servedModel: ServedModel | undefined;
+  let link: ReportLink | undefined;
+  const engine = new EngineClient({
+    thread: threadOptionsOf(settings),
+    onChange: () => link?.changed(),
+  });
+  const dispatches = new DispatchTracker();
+  const app = createApp({
+    engine,
+    servedModel: () => servedModel,
+    secret: settings.secret,
+    requireSalt: settings.requireSalt,
+    prefixCache: settings.prefixCache,
+    metrics: createEngineMetrics(() => engine.load),
+    dispatches,
+    log,
+  });
+  let listener: Listener | undefined;
+  try {
+    listener = await listen(app, settings);
+    const facts = await engine.loaded;
+    servedModel = await describeModel(settings, facts);
+    if (settings.poolUrl !== undefined && settings.secret !== undefined) {
+      link = new ReportLink({
+        poolUrl: settings.poolUrl,
+        secret: settings.secret,
+        hello: helloOf(settings, servedModel, facts, listener.url),
+        readState: () => stateOf(engine, dispatches),
+        log,
+        random: Math.random,
+      });
+    }
+    logReady(log, settings, facts, { url: listener.url, readyMs: monotonicNowMs() - startedAtMs });
+  } catch (error) {
+    await engine.close("The engine did not start");
+    await listener?.close(0);
+    throw error;
+  }
+  let stopping: Promise<void> | undefined;
+  return {
+    url: listener.url,
+    broken: engine.ended.then((reason) => reason ?? new Promise<never>(() => {})),
+    stop: () => (stopping ??= stop(settings, engine, link, listener)),
+  };
+}
+
+/** Field by field, since the settings also hold the secret, which is no business of the thread. */
+function threadOptionsOf(settings: Settings): EngineThreadOptions {
+  return {
+    modelDirectory: settings.modelDirectory,
+    precision: settings.precision,
+    blockTokens: settings.blockTokens,
+    blockCount: settings.blockCount,
+    batchTokensMax: settings.batchTokensMax,
+    sequencesMax: settings.sequencesMax,
+    queueMax: settings.queueMax,
+    prefixCache: settings.prefixCache,
+  };
+}
+
+async function describeModel(settings: Settings, facts: EngineFacts): Promise<ServedModel> {
+  const tokenizer = await loadTokenizer(settings.modelDirectory);
+  const { blockTokens, blockCount, endTokenIds } = facts;
+  if (tokenizer.vocabularyTokens > facts.vocabularyTokens) {
+    throw new Error(
+      `The tokenizer of ${settings.modelDirectory} has ${tokenizer.vocabularyTokens} tokens, but ` +
+        `the model only ${facts.vocabularyTokens}: expected both to be of one model`,
+    );
+  }
+  const contextTokens = Math.min(facts.contextTokens, blockCount * blockTokens);
+  return {
+    name: settings.modelName,
+    createdAtSeconds: Math.floor(Date.now() / 1000),
+    systemFingerprint: fingerprintOf(facts),
+    contextTokens,
+    blockTokens,
+    endTokenIds,
+    chatTemplate: await loadChatTemplate(settings.modelDirectory, { tokenizer, contextTokens }),
+    tokenBytes: tokenizer.tokenBytes,
+  };
+}
+
+function fingerprintOf({ modelRevision, runtime }: EngineFacts): string {
+  const digest = createHash("sha256").update(`${modelRevision} ${runtime}`).digest("hex");
+  return `fp_${digest.slice(0, FINGERPRINT_CHARACTERS)}`;
+}
+
+function helloOf(
+  settings: Settings,
+  model: ServedModel,
+  facts: EngineFacts,
+  listenUrl: string,
+): ReplicaHello {
+  return {
+    kind: "hello",
+    protocolVersion: 1,
+    endpointUrl: settings.advertiseUrl ?? listenUrl,
+    instanceId: randomUUID(),
+    modelId: model.name,
+    contextTokens: model.contextTokens,
+    blockTokens: facts.blockTokens,
+    blockCount: facts.blockCount,
+    sequencesMax: settings.sequencesMax,
+    queueMax: settings.queueMax,
+  };
+}
+
+function stateOf(engine: EngineClient, dispatches: DispatchTracker): ReportedState {
+  const load = engine.load;
+  assert(load !== undefined, "the pool hears of an engine that has loaded");
+  return {
+    queuedRequests: load.queuedRequests,
+    runningRequests: load.runningRequests,
+    usedBlocks: load.usedBlocks,
+    blockTokens: load.blockTokens,
+    blockCount: load.blockCount,
+    queuedUncachedTokens: load.queuedUncachedTokens,
+    prefillTokensPerSecond: load.prefillTokensPerSecond,
+    stepMs: load.stepMs,
+    tightestTbtMs: load.tightestTbtMs ?? null,
+    lastDispatch: dispatches.last ?? null,
+    draining: engine.condition !== "serving",
+  };
+}
+
+function logReady(
+  log: Log,
+  settings: Settings,
+  facts: EngineFacts,
+  start: { readonly url: string; readonly readyMs: number },
+): void {
+  for (const note of facts.notes) log("warn", "note", { note });
+  log("info", "ready", {
+    url: start.url,
+    model: settings.modelName,
+    parameters: facts.parameterCount,
+    precision: settings.precision,
+    runtime: facts.runtime,
+    kvBlocks: facts.blockCount,
+    blockTokens: facts.blockTokens,
+    weightBytes: facts.weightBytes,
+    kvPoolBytes: facts.kvPoolBytes,
+    readyMs: Math.round(start.readyMs),
+  });
+}
+
+async function stop(
+  settings: Settings,
+  engine: EngineClient,
+  link: ReportLink | undefined,
+  listener: Listener,
+): Promise<void> {
+  engine.drain();
+  await Promise.race([engine.whenIdle(), setTimeout(settings.drainMs, undefined, { ref: false })]);
+  link?.close();
+  await engine.close("The engine is shutting down");
+  await listener.close(CLOSE_GRACE_MS);
+}

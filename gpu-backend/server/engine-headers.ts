@@ -1,0 +1,58 @@
+import { randomBytes } from "node:crypto";
+import { ENGINE_HEADERS } from "../../src/protocol/headers.ts";
+import { type DispatchMark, parseDispatchMark } from "./dispatch-tracker.ts";
+import { ProblemError } from "./problem-error.ts";
+
+/** What the gateway says about a request, beside the client's own body. */
+export interface EngineHeaders {
+  readonly cacheSalt: string | undefined;
+  readonly firstTokenBudgetMs: number | undefined;
+  readonly tbtTargetMs: number | undefined;
+  readonly dispatch: DispatchMark | undefined;
+}
+
+const REQUEST_ID = /^[\w.-]{1,64}$/;
+const CACHE_SALT = /^[\x21-\x7e]{1,128}$/;
+const DURATION_MS = /^\d{1,12}(\.\d{1,6})?$/;
+
+/**
+ * Reads the gateway's headers. One that is there and makes no sense is 400, because to ignore a
+ * salt or a deadline would break what the gateway promised.
+ */
+export function readEngineHeaders(header: (name: string) => string | undefined): EngineHeaders {
+  return {
+    cacheSalt: read(header, ENGINE_HEADERS.cacheSalt, "1 to 128 printable characters", (text) =>
+      CACHE_SALT.test(text) ? text : undefined,
+    ),
+    firstTokenBudgetMs: read(header, ENGINE_HEADERS.deadlineMs, "a duration in ms", parseDuration),
+    tbtTargetMs: read(header, ENGINE_HEADERS.tbtMs, "a duration in ms above 0", (text) => {
+      const durationMs = parseDuration(text);
+      return durationMs === 0 ? undefined : durationMs;
+    }),
+    dispatch: read(header, ENGINE_HEADERS.dispatch, "<epoch>.<number>", parseDispatchMark),
+  };
+}
+
+/** Returns the gateway's id of a request for the log, or a new one where it sent none. */
+export function readRequestId(header: (name: string) => string | undefined): string {
+  const requestId = header(ENGINE_HEADERS.requestId) ?? "";
+  return REQUEST_ID.test(requestId) ? requestId : `req_${randomBytes(16).toString("hex")}`;
+}
+
+function read<Value>(
+  header: (name: string) => string | undefined,
+  name: string,
+  expected: string,
+  parse: (text: string) => Value | undefined,
+): Value | undefined {
+  const text = header(name);
+  if (text === undefined) return undefined;
+  const value = parse(text);
+  if (value !== undefined) return value;
+  const message = `Expected the header '${name}' to be ${expected}`;
+  throw new ProblemError({ code: "invalid_value", message, param: name });
+}
+
+function parseDuration(text: string): number | undefined {
+  return DURATION_MS.test(text) ? Number(text) : undefined;
+}

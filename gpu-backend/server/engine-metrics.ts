@@ -1,0 +1,153 @@
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { EngineSnapshot } from "../thread-messages.ts";
+
+/** A name, what it means, and where the newest snapshot has it. */
+type SnapshotMetric = readonly [string, string, (snapshot: EngineSnapshot) => number];
+
+/** Names are vLLM's with our prefix, so that its dashboards need one substitution. */
+const GAUGES: readonly SnapshotMetric[] = [
+  ["engine_num_requests_running", "Requests that run", (s) => s.runningRequests],
+  ["engine_num_requests_waiting", "Requests that wait to run", (s) => s.queuedRequests],
+  [
+    "engine_kv_cache_usage_perc",
+    "Share of the KV blocks that running requests hold, 0 to 1",
+    (s) => s.usedBlocks / s.blockCount,
+  ],
+];
+
+const TOTALS: readonly SnapshotMetric[] = [
+  ["engine_prompt_tokens_total", "Prompt tokens of started requests", (s) => s.promptTokens],
+  ["engine_generation_tokens_total", "Tokens generated", (s) => s.outputTokens],
+  [
+    "engine_prefix_cache_queries_total",
+    "Prompt tokens looked up in the prefix cache",
+    (s) => s.prefixQueriedTokens,
+  ],
+  [
+    "engine_prefix_cache_hits_total",
+    "Prompt tokens found in the prefix cache",
+    (s) => s.prefixHitTokens,
+  ],
+  ["engine_num_preemptions_total", "Running requests put back to wait", (s) => s.preemptions],
+  ["engine_step_retries_total", "Failed steps that were tried again", (s) => s.stepRetries],
+];
+
+const FIRST_TOKEN_BUCKETS = [
+  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
+  160,
+];
+const TOKEN_GAP_BUCKETS = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5,
+];
+const REQUEST_BUCKETS = [
+  0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84,
+  327.68,
+];
+
+/** What is observed request by request; durations in seconds, as Prometheus wants them. */
+export interface EngineMetrics {
+  readonly registry: Registry;
+  /** Arrival to first token. */
+  readonly ttft: Histogram;
+  /** One gap between two tokens. */
+  readonly tokenGap: Histogram;
+  /** Arrival to the last token. */
+  readonly request: Histogram;
+  /** Submission to the first step. */
+  readonly queue: Histogram;
+  /** First step to first token. */
+  readonly prefill: Histogram;
+  /** First to last token. */
+  readonly decode: Histogram;
+  readonly finished: Counter<"finished_reason">;
+  readonly errors: Counter<"code">;
+  readonly unknownParameters: Counter;
+}
+
+/**
+ * Creates the metrics of one engine. What the engine itself counts is taken from the newest
+ * snapshot at each scrape; before the first snapshot it is 0.
+ */
+export function createEngineMetrics(readSnapshot: () => EngineSnapshot | undefined): EngineMetrics {
+  const registry = new Registry();
+  registerSnapshotMetrics(registry, readSnapshot);
+  const registers = [registry];
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ name, help, buckets, registers });
+  return {
+    registry,
+    ttft: histogram(
+      "engine_time_to_first_token_seconds",
+      "Arrival to first token",
+      FIRST_TOKEN_BUCKETS,
+    ),
+    tokenGap: histogram(
+      "engine_inter_token_latency_seconds",
+      "Gap between two tokens",
+      TOKEN_GAP_BUCKETS,
+    ),
+    request: histogram(
+      "engine_e2e_request_latency_seconds",
+      "Arrival to last token",
+      REQUEST_BUCKETS,
+    ),
+    queue: histogram(
+      "engine_request_queue_time_seconds",
+      "Submission to first step",
+      REQUEST_BUCKETS,
+    ),
+    prefill: histogram(
+      "engine_request_prefill_time_seconds",
+      "First step to first token",
+      REQUEST_BUCKETS,
+    ),
+    decode: histogram("engine_request_decode_time_seconds", "First to last token", REQUEST_BUCKETS),
+    finished: new Counter({
+      name: "engine_request_success_total",
+      help: "Requests whose generation ended, by how it ended",
+      labelNames: ["finished_reason"],
+      registers,
+    }),
+    errors: new Counter({
+      name: "engine_request_errors_total",
+      help: "Requests that were answered with an error",
+      labelNames: ["code"],
+      registers,
+    }),
+    unknownParameters: new Counter({
+      name: "engine_unknown_params_total",
+      help: "Parameters in requests that the API does not have",
+      registers,
+    }),
+  };
+}
+
+function registerSnapshotMetrics(
+  registry: Registry,
+  readSnapshot: () => EngineSnapshot | undefined,
+): void {
+  const registers = [registry];
+  const valueOf = (read: (snapshot: EngineSnapshot) => number): number => {
+    const snapshot = readSnapshot();
+    return snapshot === undefined ? 0 : read(snapshot);
+  };
+  for (const [name, help, read] of GAUGES) {
+    const gauge: Gauge = new Gauge({
+      name,
+      help,
+      registers,
+      collect: () => gauge.set(valueOf(read)),
+    });
+  }
+  for (const [name, help, read] of TOTALS) {
+    const counter: Counter = new Counter({
+      name,
+      help,
+      registers,
+      collect: () => {
+        counter.reset();
+        counter.inc(valueOf(read));
+      },
+    });
+  }
+}

@@ -1,0 +1,177 @@
+import { setImmediate } from "node:timers/promises";
+import type { Batch, BatchRow } from "./engine/batch.ts";
+import type { Engine } from "./engine/engine.ts";
+import type { Executor } from "./engine/executor/executor.ts";
+import type { GenerateRequest } from "./engine/generate-request.ts";
+import { type RowFailure, sampleBatch, type SampledBatch } from "./engine/sample-batch.ts";
+import type { StepMeter } from "./engine/step-meter.ts";
+import type { StepWatch } from "./step-watch.ts";
+import type { EngineEvent } from "./thread-messages.ts";
+
+export interface StepLoopOptions {
+  readonly engine: Engine;
+  readonly executor: Executor;
+  readonly meter: StepMeter;
+  readonly watch: StepWatch;
+  readonly nowMs: () => number;
+  /** Called after every step, and whenever something happened to a request in between. */
+  readonly publish: (events: readonly EngineEvent[], atMs: number) => void;
+}
+
+/**
+ * One step may be one poisoned request, and its failing alone says nothing of the next one. After
+ * so many steps in a row that computed nothing, it is the runtime.
+ */
+const BARREN_STEPS_MAX = 3;
+/** Stands for the token of a row that yielded none, as `sampleBatch` has it. */
+const NO_TOKEN = -1;
+
+/**
+ * Runs the engine step by step: plan, execute, sample, commit.
+ *
+ * Between two steps it gives way to the thread's messages, so a cancel acts at the next boundary,
+ * and with nothing to do it sleeps until a request comes. A step that fails is rolled back and tried
+ * once more; one that fails again is computed row by row, and only the rows that fail alone end
+ * their requests. Rows do not depend on their batch mates, so that changes nobody's tokens.
+ */
+export class StepLoop {
+  readonly #options: StepLoopOptions;
+  readonly #notStarted = new Set<string>();
+  #hasNews = false;
+  #wake: (() => void) | undefined;
+  #isRetrying = false;
+  #barrenSteps = 0;
+  #stepRetries = 0;
+
+  constructor(options: StepLoopOptions) {
+    this.#options = options;
+  }
+
+  /** Failed steps that were tried again. */
+  get stepRetries(): number {
+    return this.#stepRetries;
+  }
+
+  submit(request: GenerateRequest): void {
+    const { engine, nowMs } = this.#options;
+    this.#notStarted.add(request.id);
+    this.#publishAny(engine.submit(request, nowMs()));
+    this.#hasNews = true;
+    this.#wake?.();
+  }
+
+  cancel(id: string): void {
+    this.#publishAny(this.#options.engine.cancel(id));
+  }
+
+  drain(): void {
+    this.#options.engine.drain();
+  }
+
+  /** Runs for ever; rejects when the runtime can compute nothing any more. */
+  async run(): Promise<never> {
+    for (;;) {
+      this.#hasNews = false;
+      if (await this.#step()) await setImmediate();
+      else await this.#news();
+    }
+  }
+
+  async #news(): Promise<void> {
+    if (this.#hasNews) return;
+    await new Promise<void>((resolve) => (this.#wake = resolve));
+    this.#wake = undefined;
+  }
+
+  /** Returns whether there was anything to do. */
+  async #step(): Promise<boolean> {
+    const { engine, watch, nowMs } = this.#options;
+    watch.enter();
+    try {
+      const startedAtMs = nowMs();
+      const { batch, events } = engine.plan(startedAtMs);
+      this.#publishAny([...events, ...this.#started(batch?.rows ?? [])]);
+      if (batch === undefined) return false;
+      await this.#execute(batch, startedAtMs);
+      return true;
+    } finally {
+      watch.leave();
+    }
+  }
+
+  async #execute(batch: Batch, startedAtMs: number): Promise<void> {
+    const { meter, nowMs } = this.#options;
+    let sampled: SampledBatch;
+    try {
+      sampled = await this.#compute(batch);
+    } catch {
+      await this.#recover(batch);
+      return;
+    }
+    const endedAtMs = nowMs();
+    meter.record(batch, endedAtMs - startedAtMs, endedAtMs);
+    this.#isRetrying = false;
+    this.#barrenSteps = 0;
+    this.#commit(batch, sampled);
+  }
+
+  async #recover(batch: Batch): Promise<void> {
+    if (!this.#isRetrying) {
+      this.#isRetrying = true;
+      this.#stepRetries += 1;
+      this.#publishAny(this.#options.engine.rollback(batch));
+      return;
+    }
+    this.#isRetrying = false;
+    this.#commit(batch, await this.#computeAlone(batch));
+  }
+
+  async #computeAlone(batch: Batch): Promise<SampledBatch> {
+    const tokens: number[] = [];
+    const failures: RowFailure[] = [];
+    let computedRows = 0;
+    for (const row of batch.rows) {
+      try {
+        const alone = await this.#compute({ rows: [row], totalTokens: row.tokens.length });
+        tokens.push(...alone.tokens);
+        failures.push(...alone.failures);
+        computedRows += 1;
+      } catch (error) {
+        if (row.logits === "last") tokens.push(NO_TOKEN);
+        failures.push({ sequenceId: row.sequenceId, message: String(error) });
+      }
+    }
+    this.#barrenSteps = computedRows > 0 ? 0 : this.#barrenSteps + 1;
+    const [failure] = failures;
+    if (this.#barrenSteps > 0 && (batch.rows.length > 1 || this.#barrenSteps >= BARREN_STEPS_MAX)) {
+      throw new Error(`The runtime computes nothing any more: ${failure?.message}`);
+    }
+    return { tokens: Int32Array.from(tokens), failures };
+  }
+
+  async #compute(batch: Batch): Promise<SampledBatch> {
+    const logits = await this.#options.executor.run(batch);
+    return sampleBatch(batch, logits.values, logits.vocabularyTokens);
+  }
+
+  #commit(batch: Batch, { tokens, failures }: SampledBatch): void {
+    const { engine } = this.#options;
+    for (const { sequenceId, message } of failures) engine.fail(sequenceId, message);
+    this.#publish(engine.commit(batch, tokens));
+  }
+
+  #started(rows: readonly BatchRow[]): EngineEvent[] {
+    return rows
+      .filter((row) => this.#notStarted.delete(row.sequenceId))
+      .map((row) => ({ kind: "started", id: row.sequenceId }));
+  }
+
+  #publishAny(events: readonly EngineEvent[]): void {
+    if (events.length > 0) this.#publish(events);
+  }
+
+  #publish(events: readonly EngineEvent[]): void {
+    for (const event of events) if (event.kind !== "token") this.#notStarted.delete(event.id);
+    this.#options.publish(events, this.#options.nowMs());
+  }
+}
