@@ -49,7 +49,7 @@ export class PendingStep {
     let sampledCount = 0;
     const outcomes = this.batch.rows.map((row): RowOutcome => {
       const ending = this.#endings.get(row.sequenceId);
-      if (row.logits === "none") return { row, tokenId: undefined, ending };
+      if (row.logits !== "last") return { row, tokenId: undefined, ending };
       const tokenId = sampledTokens[sampledCount++];
       const isToken = tokenId !== undefined && tokenId >= 0;
       assert(isToken || ending !== undefined, `Row ${row.sequenceId} yields a token`);

@@ -1,0 +1,440 @@
+import { describe, expect, test } from "vitest";
+import {
+  aGenerateRequest,
+  anEngine,
+  runStep,
+  runToEnd,
+  tokenRange,
+} from "../../support/engine-builders.ts";
+
+describe("submit()", () => {
+  test("a prompt that fills the context is refused, one token less is answered", () => {
+    const engine = anEngine({ contextTokens: 64 });
+    expect(engine.submit(aGenerateRequest({ promptTokens: tokenRange(64) }), 0)).toEqual([
+      { kind: "refused", id: "a", reason: "prompt-too-long" },
+    ]);
+    engine.submit(aGenerateRequest({ promptTokens: tokenRange(63) }), 0);
+    expect(runToEnd(engine).flatMap((step) => step.events)).toEqual([
+      { kind: "token", id: "a", tokenId: 7 },
+      {
+        kind: "finished",
+        id: "a",
+        reason: "length",
+        promptTokens: 63,
+        cachedTokens: 0,
+        outputTokens: 1,
+      },
+    ]);
+  });
+
+  test("a request that never fits the pool is refused at once, and a small one behind it runs", () => {
+    const engine = anEngine({ blockCount: 4 });
+    expect(engine.submit(aGenerateRequest({ promptTokens: tokenRange(64) }), 0)).toEqual([
+      { kind: "refused", id: "a", reason: "kv-too-small" },
+    ]);
+    engine.submit(aGenerateRequest({ id: "b" }), 0);
+    expect(runStep(engine).tokensById).toEqual({ b: 8 });
+  });
+
+  test("a full queue refuses, and has room again when a request has ended", () => {
+    const engine = anEngine({ sequencesMax: 1, queueMax: 1 });
+    engine.submit(aGenerateRequest({ id: "a", outputTokensMax: 1 }), 0);
+    engine.submit(aGenerateRequest({ id: "b" }), 0);
+    expect(engine.submit(aGenerateRequest({ id: "c" }), 0)).toEqual([
+      { kind: "refused", id: "c", reason: "queue-full" },
+    ]);
+    runStep(engine);
+    expect(engine.submit(aGenerateRequest({ id: "c" }), 0)).toEqual([]);
+    expect(engine.load()).toMatchObject({ queuedRequests: 2, runningRequests: 0 });
+  });
+
+  test("a burst that finds free places to run needs no queue", () => {
+    const engine = anEngine({ sequencesMax: 3, queueMax: 0 });
+    const events = ["a", "b", "c", "d"].map((id) => engine.submit(aGenerateRequest({ id }), 0));
+    expect(events.flat()).toEqual([{ kind: "refused", id: "d", reason: "queue-full" }]);
+  });
+
+  test("a draining engine refuses new requests and finishes those it has", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest({ id: "a" }), 0);
+    engine.drain();
+    expect(engine.submit(aGenerateRequest({ id: "b" }), 0)).toEqual([
+      { kind: "refused", id: "b", reason: "draining" },
+    ]);
+    const last = runToEnd(engine).at(-1);
+    expect(last?.events.at(-1)).toMatchObject({ kind: "finished", id: "a", reason: "length" });
+  });
+
+  test("an id that is live, an empty prompt and an empty output are faults of the caller", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest(), 0);
+    expect(() => engine.submit(aGenerateRequest(), 0)).toThrow("live already");
+    expect(() => engine.submit(aGenerateRequest({ id: "b", promptTokens: [] }), 0)).toThrow(
+      "one token",
+    );
+    expect(() => engine.submit(aGenerateRequest({ id: "b", outputTokensMax: 0 }), 0)).toThrow(
+      "one token",
+    );
+    engine.checkInvariants();
+    expect(engine.load().queuedRequests).toBe(1);
+  });
+});
+
+describe("first-token deadlines", () => {
+  test("a request whose deadline has passed is refused before anything is computed for it", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest({ firstTokenDeadlineAtMs: 100 }), 0);
+    expect(engine.plan(100)).toEqual({
+      batch: undefined,
+      events: [{ kind: "refused", id: "a", reason: "deadline-passed" }],
+    });
+    expect(engine.counters.refused["deadline-passed"]).toBe(1);
+    expect(engine.submit(aGenerateRequest({ firstTokenDeadlineAtMs: 100 }), 100)).toEqual([
+      { kind: "refused", id: "a", reason: "deadline-passed" },
+    ]);
+  });
+
+  test("a request that started in time is served to its end", () => {
+    const engine = anEngine({ batchTokensMax: 8, sequencesMax: 1 });
+    const promptTokens = tokenRange(20);
+    engine.submit(aGenerateRequest({ promptTokens, firstTokenDeadlineAtMs: 100 }), 0);
+    runStep(engine, { nowMs: 99 });
+    expect(runStep(engine, { nowMs: 200 }).tokensById).toEqual({ a: 8 });
+  });
+
+  test("a request that waits again after a preemption is not refused for its deadline", () => {
+    const engine = anEngine({ blockTokens: 4, blockCount: 5 });
+    const promptTokens = tokenRange(8);
+    engine.submit(aGenerateRequest({ id: "a", promptTokens, outputTokensMax: 9 }), 0);
+    const other = { promptTokens: tokenRange(4, 5000), outputTokensMax: 9 };
+    engine.submit(aGenerateRequest({ id: "b", ...other, firstTokenDeadlineAtMs: 100 }), 0);
+    while (engine.counters.preemptions === 0) runStep(engine, { nowMs: 50 });
+    expect(engine.load()).toMatchObject({ queuedRequests: 1, runningRequests: 1 });
+    const events = [];
+    while (engine.load().queuedRequests + engine.load().runningRequests > 0) {
+      events.push(...runStep(engine, { nowMs: 200 }).events);
+    }
+    expect(events.filter((event) => event.kind === "refused")).toEqual([]);
+    expect(engine.counters.finished.length).toBe(2);
+  });
+
+  test("a deadline of a waiting request is kept while others run", () => {
+    const engine = anEngine({ sequencesMax: 1 });
+    engine.submit(aGenerateRequest({ id: "a" }), 0);
+    runStep(engine);
+    engine.submit(aGenerateRequest({ id: "b", firstTokenDeadlineAtMs: 10 }), 0);
+    expect(runStep(engine, { nowMs: 10 }).events).toEqual([
+      { kind: "refused", id: "b", reason: "deadline-passed" },
+      { kind: "token", id: "a", tokenId: 7 },
+    ]);
+  });
+});
+
+describe("ends", () => {
+  test("a request of p prompt and m output tokens computes p + m - 1 tokens", () => {
+    const engine = anEngine({ batchTokensMax: 8 });
+    engine.submit(aGenerateRequest({ promptTokens: tokenRange(37), outputTokensMax: 9 }), 0);
+    const steps = runToEnd(engine);
+    expect(steps.reduce((sum, step) => sum + (step.batch?.totalTokens ?? 0), 0)).toBe(37 + 9 - 1);
+    expect(engine.counters).toMatchObject({
+      promptTokens: 37,
+      generatedTokens: 9,
+      computedTokens: 37 + 9 - 1,
+    });
+  });
+
+  test("a stop token ends the output and is part of it", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest({ stopTokenIds: [41, 42], outputTokensMax: 3 }), 0);
+    expect(runStep(engine, { tokenId: 10 }).events).toHaveLength(1);
+    expect(runStep(engine, { tokenId: 42 }).events).toEqual([
+      { kind: "token", id: "a", tokenId: 42 },
+      {
+        kind: "finished",
+        id: "a",
+        reason: "stop",
+        promptTokens: 8,
+        cachedTokens: 0,
+        outputTokens: 2,
+      },
+    ]);
+    expect(engine.load()).toMatchObject({ runningRequests: 0, usedBlocks: 0 });
+  });
+
+  test("a stop token at the length limit is a stop", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest({ stopTokenIds: [42], outputTokensMax: 1 }), 0);
+    expect(runStep(engine, { tokenId: 42 }).events.at(-1)).toMatchObject({ reason: "stop" });
+  });
+
+  test("stop tokens in the prompt end nothing", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest({ promptTokens: [42, 42], stopTokenIds: [42] }), 0);
+    expect(runStep(engine).events).toEqual([{ kind: "token", id: "a", tokenId: 7 }]);
+  });
+
+  test("an output ends where the context does", () => {
+    const engine = anEngine({ contextTokens: 256 });
+    engine.submit(aGenerateRequest({ outputTokensMax: 100_000 }), 0);
+    const end = runToEnd(engine).at(-1)?.events.at(-1);
+    expect(end).toMatchObject({ kind: "finished", reason: "length", outputTokens: 248 });
+  });
+
+  test("an output that outgrows the whole pool ends there by length", () => {
+    const engine = anEngine({ blockCount: 3, contextTokens: 256 });
+    engine.submit(aGenerateRequest({ outputTokensMax: 100_000 }), 0);
+    const end = runToEnd(engine).at(-1)?.events.at(-1);
+    expect(end).toMatchObject({ kind: "finished", reason: "length", outputTokens: 40 });
+    expect(engine.counters.preemptions).toBe(0);
+  });
+});
+
+describe("cancel()", () => {
+  test("a waiting request ends at once", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest(), 0);
+    expect(engine.cancel("a")).toEqual([
+      {
+        kind: "finished",
+        id: "a",
+        reason: "cancelled",
+        promptTokens: 8,
+        cachedTokens: 0,
+        outputTokens: 0,
+      },
+    ]);
+    expect(engine.plan(0).batch).toBeUndefined();
+  });
+
+  test("a running request between two steps gives its blocks back at once", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest(), 0);
+    runStep(engine);
+    expect(engine.load().usedBlocks).toBe(1);
+    expect(engine.cancel("a")).toMatchObject([{ reason: "cancelled", outputTokens: 1 }]);
+    expect(engine.load().usedBlocks).toBe(0);
+    expect(engine.cancel("a")).toEqual([]);
+  });
+
+  test("a request of the pending step keeps its blocks until the commit, and its late token is ignored", () => {
+    const engine = anEngine({ sequencesMax: 1 });
+    engine.submit(aGenerateRequest({ id: "a" }), 0);
+    engine.submit(aGenerateRequest({ id: "b" }), 0);
+    const { batch } = engine.plan(0);
+    if (batch === undefined) throw new Error("A request is planned");
+    expect(engine.cancel("a")).toEqual([]);
+    expect(engine.cancel("a")).toEqual([]);
+    expect(engine.load()).toMatchObject({ usedBlocks: 1, runningRequests: 1 });
+    expect(engine.commit(batch, Int32Array.of(9))).toMatchObject([
+      { kind: "finished", id: "a", reason: "cancelled", outputTokens: 0 },
+    ]);
+    expect(engine.load().usedBlocks).toBe(0);
+    expect(runStep(engine).tokensById).toEqual({ b: 8 });
+    expect(engine.counters.generatedTokens).toBe(1);
+  });
+
+  test("a request of a step that is rolled back ends with the rollback", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest(), 0);
+    const { batch } = engine.plan(0);
+    if (batch === undefined) throw new Error("A request is planned");
+    engine.cancel("a");
+    expect(engine.rollback(batch)).toMatchObject([{ kind: "finished", reason: "cancelled" }]);
+    expect(engine.load()).toMatchObject({ usedBlocks: 0, runningRequests: 0 });
+    engine.checkInvariants();
+  });
+
+  test("an unknown id is nobody's", () => {
+    expect(anEngine().cancel("a")).toEqual([]);
+  });
+});
+
+/** An engine with a pending step of two requests, a and b. */
+function pendingStepOfTwo() {
+  const engine = anEngine();
+  engine.submit(aGenerateRequest({ id: "a", promptTokens: tokenRange(40) }), 0);
+  engine.submit(aGenerateRequest({ id: "b" }), 0);
+  const { batch } = engine.plan(0);
+  if (batch === undefined) throw new Error("Requests are planned");
+  return { engine, batch };
+}
+
+describe("fail()", () => {
+  test("ends one request and leaves its batch mates alone", () => {
+    const { engine, batch } = pendingStepOfTwo();
+    expect(engine.fail("a", "Logits are not finite")).toEqual([]);
+    expect(engine.commit(batch, Int32Array.of(-1, 9))).toEqual([
+      { kind: "failed", id: "a", message: "Logits are not finite" },
+      { kind: "token", id: "b", tokenId: 9 },
+    ]);
+    expect(engine.counters.failed).toBe(1);
+    engine.checkInvariants();
+  });
+
+  test("what a failed request computed is never a prefix hit again", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest({ id: "a", promptTokens: tokenRange(40) }), 0);
+    runStep(engine);
+    expect(engine.fail("a", "Poisoned")).toMatchObject([{ kind: "failed" }]);
+    engine.submit(aGenerateRequest({ id: "b", promptTokens: tokenRange(40) }), 0);
+    expect(runStep(engine).tokensById).toEqual({ b: 40 });
+  });
+
+  test("a failure outranks a cancel, before as well as after it", () => {
+    for (const order of ["cancel first", "fail first"]) {
+      const { engine, batch } = pendingStepOfTwo();
+      if (order === "cancel first") engine.cancel("a");
+      engine.fail("a", "Poisoned");
+      engine.cancel("a");
+      engine.fail("a", "Poisoned again");
+      expect(engine.commit(batch, Int32Array.of(-1, 9))[0]).toEqual({
+        kind: "failed",
+        id: "a",
+        message: "Poisoned",
+      });
+    }
+  });
+});
+
+describe("commit() and rollback()", () => {
+  test("a step that failed is planned again with the same tokens and blocks", () => {
+    const engine = anEngine({ batchTokensMax: 12 });
+    engine.submit(aGenerateRequest({ id: "a" }), 0);
+    engine.submit(aGenerateRequest({ id: "b", promptTokens: tokenRange(30) }), 0);
+    const first = engine.plan(0).batch;
+    if (first === undefined) throw new Error("Requests are planned");
+    expect(engine.rollback(first)).toEqual([]);
+    engine.checkInvariants();
+    expect(engine.counters).toMatchObject({ computedTokens: 0, promptTokens: 0 });
+    expect(engine.plan(0).batch).toEqual(first);
+  });
+
+  test("a rolled back step offers no block to the prefix cache", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest({ id: "a", promptTokens: tokenRange(40) }), 0);
+    const { batch } = engine.plan(0);
+    if (batch === undefined) throw new Error("A request is planned");
+    engine.rollback(batch);
+    engine.cancel("a");
+    engine.submit(aGenerateRequest({ id: "b", promptTokens: tokenRange(40) }), 0);
+    expect(runStep(engine).tokensById).toEqual({ b: 40 });
+  });
+
+  test("a step is pending until it is committed or rolled back, and only once", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest(), 0);
+    const { batch } = engine.plan(0);
+    if (batch === undefined) throw new Error("A request is planned");
+    expect(() => engine.plan(0)).toThrow("pending");
+    expect(() => engine.commit({ ...batch }, Int32Array.of(1))).toThrow("pending");
+    engine.commit(batch, Int32Array.of(1));
+    expect(() => engine.commit(batch, Int32Array.of(1))).toThrow("pending");
+    expect(() => engine.rollback(batch)).toThrow("pending");
+  });
+
+  test("a commit with too few, too many or missing tokens throws and applies nothing", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest({ id: "a" }), 0);
+    engine.submit(aGenerateRequest({ id: "b" }), 0);
+    const { batch } = engine.plan(0);
+    if (batch === undefined) throw new Error("Requests are planned");
+    for (const tokens of [[1], [1, 2, 3], [1, -1]]) {
+      expect(() => engine.commit(batch, Int32Array.from(tokens))).toThrow("token");
+    }
+    expect(engine.counters.computedTokens).toBe(0);
+    expect(engine.commit(batch, Int32Array.of(1, 2))).toHaveLength(2);
+  });
+
+  test("an idle engine plans nothing", () => {
+    expect(anEngine().plan(0)).toEqual({ batch: undefined, events: [] });
+  });
+});
+
+describe("prefix hits", () => {
+  test("the next turn of a chat computes only what is past the last full block", () => {
+    const engine = anEngine();
+    const prompt = tokenRange(100);
+    engine.submit(aGenerateRequest({ id: "turn 1", promptTokens: prompt, outputTokensMax: 50 }), 0);
+    runToEnd(engine);
+    const output = Array.from({ length: 50 }, () => 7);
+    const promptTokens = [...prompt, ...output, ...tokenRange(30, 5000)];
+    engine.submit(aGenerateRequest({ id: "turn 2", promptTokens, outputTokensMax: 1 }), 0);
+    // The last of the first turn's 150 tokens was never computed, so nine blocks are full.
+    expect(runStep(engine)).toMatchObject({
+      tokensById: { "turn 2": 180 - 144 },
+      events: [{ kind: "token" }, { kind: "finished", promptTokens: 180, cachedTokens: 144 }],
+    });
+  });
+
+  test("a request hits only what was computed under its own salt", () => {
+    const engine = anEngine();
+    const promptTokens = tokenRange(40);
+    const request = { promptTokens, outputTokensMax: 1 };
+    engine.submit(aGenerateRequest({ ...request, id: "a", cacheSalt: "one" }), 0);
+    runStep(engine);
+    engine.submit(aGenerateRequest({ ...request, id: "b", cacheSalt: "two" }), 0);
+    expect(runStep(engine).tokensById).toEqual({ b: 40 });
+    engine.submit(aGenerateRequest({ ...request, id: "c", cacheSalt: "one" }), 0);
+    expect(runStep(engine).tokensById).toEqual({ c: 8 });
+  });
+
+  test("a request that is deferred twice before it runs is counted once", () => {
+    const engine = anEngine({ blockCount: 4 });
+    engine.submit(aGenerateRequest({ id: "a", outputTokensMax: 3 }), 0);
+    const promptTokens = tokenRange(50, 5000);
+    engine.submit(aGenerateRequest({ id: "b", promptTokens, outputTokensMax: 1 }), 0);
+    for (let step = 0; step < 3; step++) {
+      runStep(engine);
+      expect(engine.counters.prefix).toMatchObject({ queriedTokens: 8, hitTokens: 0 });
+    }
+    runStep(engine);
+    expect(engine.counters.prefix).toMatchObject({ queriedTokens: 58, hitTokens: 0 });
+  });
+
+  test("resetPrefixCache() waits for the last running request", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest({ promptTokens: tokenRange(40) }), 0);
+    runStep(engine);
+    expect(engine.resetPrefixCache()).toBe(false);
+    runToEnd(engine);
+    expect(engine.resetPrefixCache()).toBe(true);
+    engine.submit(aGenerateRequest({ promptTokens: tokenRange(40) }), 0);
+    expect(runStep(engine).tokensById).toEqual({ a: 40 });
+  });
+});
+
+describe("load()", () => {
+  test("tells what waits, runs, is held and is still to be prefilled", () => {
+    const engine = anEngine({ batchTokensMax: 32, sequencesMax: 2 });
+    engine.submit(aGenerateRequest({ id: "a", promptTokens: tokenRange(50), tbtTargetMs: 60 }), 0);
+    engine.submit(aGenerateRequest({ id: "b", promptTokens: tokenRange(70), tbtTargetMs: 40 }), 0);
+    expect(engine.load()).toEqual({
+      queuedRequests: 2,
+      runningRequests: 0,
+      usedBlocks: 0,
+      blockCount: 64,
+      blockTokens: 16,
+      queuedUncachedTokens: 120,
+      tightestTbtMs: 40,
+    });
+    runStep(engine);
+    expect(engine.load()).toMatchObject({
+      queuedRequests: 1,
+      runningRequests: 1,
+      usedBlocks: 4,
+      queuedUncachedTokens: 50 - 32 + 70,
+    });
+    // Two blocks of the same prefix are cached by now, so a request that comes now expects them.
+    engine.submit(aGenerateRequest({ id: "c", promptTokens: tokenRange(60) }), 0);
+    expect(engine.load().queuedUncachedTokens).toBe(50 - 32 + 70 + 60 - 32);
+    runToEnd(engine);
+    expect(engine.load()).toMatchObject({ queuedUncachedTokens: 0, tightestTbtMs: undefined });
+  });
+
+  test("a decode has nothing to prefill", () => {
+    const engine = anEngine();
+    engine.submit(aGenerateRequest(), 0);
+    runStep(engine);
+    expect(engine.load()).toMatchObject({ runningRequests: 1, queuedUncachedTokens: 0 });
+  });
+});

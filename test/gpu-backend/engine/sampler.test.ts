@@ -1,0 +1,172 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Sampling } from "../../../gpu-backend/engine/generate-request.ts";
+import { InvalidLogitsError, sampleToken } from "../../../gpu-backend/engine/sampler.ts";
+
+const sampling = (overrides: Partial<Sampling> = {}): Sampling => ({
+  temperature: 1,
+  topK: 0,
+  topP: 1,
+  seed: 0,
+  ...overrides,
+});
+
+/** How often each token is drawn at output indexes 0, 1, 2 … */
+function drawMany(logits: Float32Array, settings: Sampling, draws: number): number[] {
+  const counts = Array.from(logits, () => 0);
+  for (let index = 0; index < draws; index++) {
+    const token = sampleToken(logits, settings, index);
+    counts[token] = (counts[token] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** The tokens that can be drawn, found by drawing often. */
+function drawnTokens(logits: number[], settings: Partial<Sampling>): number[] {
+  const counts = drawMany(Float32Array.from(logits), sampling(settings), 2000);
+  return counts.flatMap((count, token) => (count > 0 ? [token] : []));
+}
+
+/** The probabilities by the definition: sort all, cut, normalise. */
+function probabilitiesOf(logits: number[], { temperature, topK, topP }: Sampling): number[] {
+  const best = Math.max(...logits);
+  const weights = logits.map((logit) => Math.exp((logit - best) / temperature));
+  const kth =
+    logits.toSorted((a, b) => b - a)[topK > 0 ? topK - 1 : logits.length - 1] ?? -Infinity;
+  const afterK = weights.map((weight, token) => ((logits[token] ?? 0) >= kth ? weight : 0));
+  const total = afterK.reduce((sum, weight) => sum + weight, 0);
+  let passed = 0;
+  const last = afterK
+    .toSorted((a, b) => b - a)
+    .find((weight) => {
+      passed += weight;
+      return passed >= topP * total;
+    });
+  const kept = afterK.map((weight) => (topP === 1 || weight >= (last ?? 0) ? weight : 0));
+  const keptTotal = kept.reduce((sum, weight) => sum + weight, 0);
+  return kept.map((weight) => weight / keptTotal);
+}
+
+describe("greedy", () => {
+  test("takes the largest logit, and the lowest id among equals", () => {
+    const greedy = sampling({ temperature: 0 });
+    expect(sampleToken(Float32Array.of(-3, -1, -2), greedy, 0)).toBe(1);
+    expect(sampleToken(Float32Array.of(1, 4, 4, 4), greedy, 0)).toBe(1);
+  });
+
+  test("is what a temperature close to zero means, whatever the rest says", () => {
+    const cold = sampling({ temperature: 9e-6, topP: 0.5, topK: 3 });
+    for (let index = 0; index < 50; index++) {
+      expect(sampleToken(Float32Array.of(2, 2, 1.999), { ...cold, seed: index }, index)).toBe(0);
+    }
+  });
+});
+
+describe("filters", () => {
+  test("top-k keeps k tokens, and all that tie with the k-th", () => {
+    expect(drawnTokens([1, 3, 2, 0], { topK: 2 })).toEqual([1, 2]);
+    expect(drawnTokens([1, 3, 1, 1, 0.5], { topK: 2 })).toEqual([0, 1, 2, 3]);
+    expect(drawnTokens([1, 1.5, 1], { topK: 99 })).toEqual([0, 1, 2]);
+    expect(drawnTokens([1, 1.5, 1], { topK: 1 })).toEqual([1]);
+  });
+
+  test("top-p keeps the fewest tokens that make up p, and all that tie with the last", () => {
+    const logits = [0.5, 0.25, 0.15, 0.1].map(Math.log);
+    expect(drawnTokens(logits, { topP: 0.45 })).toEqual([0]);
+    expect(drawnTokens(logits, { topP: 0.7 })).toEqual([0, 1]);
+    expect(drawnTokens(logits, { topP: 0.8 })).toEqual([0, 1, 2]);
+    expect(drawnTokens([0, 0, 0, -9], { topP: 0.1 })).toEqual([0, 1, 2]);
+  });
+
+  test("top-p of zero keeps the best token", () => {
+    expect(drawnTokens([0, 2, 1], { topP: 0 })).toEqual([1]);
+  });
+
+  test("top-p measures what top-k kept", () => {
+    // Of the two that top-k keeps the first makes up 0.6; of all five it makes up 0.3.
+    const logits = [0.3, 0.2, 0.2 - 1e-3, 0.15, 0.15].map(Math.log);
+    expect(drawnTokens(logits, { topK: 2, topP: 0.59 })).toEqual([0]);
+    expect(drawnTokens(logits, { topP: 0.59 })).toEqual([0, 1, 2]);
+  });
+
+  test("temperature comes before top-p", () => {
+    const logits = [0.5, 0.25, 0.15, 0.1].map(Math.log);
+    expect(drawnTokens(logits, { temperature: 0.3, topP: 0.8 })).toEqual([0]);
+    expect(drawnTokens(logits, { temperature: 5, topP: 0.8 })).toEqual([0, 1, 2, 3]);
+  });
+});
+
+describe("draws", () => {
+  test("depend on seed and output index alone", () => {
+    const logits = Float32Array.from({ length: 50 }, (_, token) => Math.sin(token));
+    const draw = (seed: number, index: number) => sampleToken(logits, sampling({ seed }), index);
+    const first = Array.from({ length: 40 }, (_, index) => draw(5, index));
+    const reversed = Array.from({ length: 40 }, (_, index) => draw(5, 39 - index)).toReversed();
+    expect(reversed).toEqual(first);
+    expect(Array.from({ length: 40 }, (_, index) => draw(6, index))).not.toEqual(first);
+  });
+
+  test("follow the probabilities that the definition gives", () => {
+    const logits = [0, 1, 2, 3, 2, 1, -4, 2.5];
+    const draws = 20_000;
+    for (const settings of [
+      sampling(),
+      sampling({ temperature: 0.5 }),
+      sampling({ temperature: 2, topK: 5 }),
+      sampling({ topP: 0.9, temperature: 1.5 }),
+      sampling({ topK: 4, topP: 0.8 }),
+    ]) {
+      const counts = drawMany(Float32Array.from(logits), settings, draws);
+      for (const [token, probability] of probabilitiesOf(logits, settings).entries()) {
+        const count = counts[token] ?? 0;
+        // No deviation is allowed where the probability is 0.
+        const deviation = Math.sqrt(draws * probability * (1 - probability));
+        expect(Math.abs(count - draws * probability)).toBeLessThanOrEqual(4.5 * deviation);
+      }
+    }
+  });
+
+  test("only ever yield tokens that the definition keeps", () => {
+    const logit = fc.integer({ min: -40, max: 40 }).map((tenths) => Math.fround(tenths / 10));
+    const settings = fc.record({
+      temperature: fc.double({ min: 0.05, max: 3, noNaN: true }),
+      topK: fc.nat(12),
+      topP: fc.double({ min: 0, max: 1, noNaN: true }),
+      seed: fc.maxSafeInteger(),
+    });
+    fc.assert(
+      fc.property(
+        fc.array(logit, { minLength: 1, maxLength: 30, size: "max" }),
+        settings,
+        fc.nat(1000),
+        (logits, drawn, index) => {
+          const token = sampleToken(Float32Array.from(logits), drawn, index);
+          // A p right at a sum may fall either way by rounding; a hair more settles it.
+          const generous = { ...drawn, topP: Math.min(1, drawn.topP + 1e-9) };
+          expect(probabilitiesOf(logits, generous)[token]).toBeGreaterThan(0);
+        },
+      ),
+      { numRuns: 1000 },
+    );
+  });
+
+  test("a lone token is drawn from a vocabulary of one", () => {
+    expect(sampleToken(Float32Array.of(-7), sampling({ topP: 0.5, topK: 1 }), 0)).toBe(0);
+  });
+
+  test("survive logits that no exponential can hold", () => {
+    const logits = Float32Array.of(3e38, -3e38, 3e38);
+    expect([0, 2]).toContain(sampleToken(logits, sampling({ topP: 0.9 }), 1));
+  });
+});
+
+describe("InvalidLogitsError", () => {
+  test("is thrown for a logit that is not finite, greedy or not, wherever it stands", () => {
+    for (const bad of [Number.NaN, Infinity, -Infinity]) {
+      for (const temperature of [0, 1]) {
+        const logits = Float32Array.of(9, 1, bad);
+        expect(() => sampleToken(logits, sampling({ temperature }), 0)).toThrow(InvalidLogitsError);
+      }
+    }
+  });
+});

@@ -1,0 +1,75 @@
+import type { Batch } from "../../gpu-backend/engine/batch.ts";
+import type { EngineOptions } from "../../gpu-backend/engine/engine.ts";
+import { Engine } from "../../gpu-backend/engine/engine.ts";
+import type { GenerateEvent, GenerateRequest } from "../../gpu-backend/engine/generate-request.ts";
+
+/** Injective instead of merely collision-resistant: what is hit and what is not is then exact. */
+export function hashBlockReadably(parent: string, tokens: readonly number[] | Int32Array): string {
+  return `${parent}/${tokens.join(",")}`;
+}
+
+/** Token ids `from`, `from + 1`, … */
+export function tokenRange(count: number, from = 1000): number[] {
+  return Array.from({ length: count }, (_, index) => from + index);
+}
+
+export function aGenerateRequest(overrides: Partial<GenerateRequest> = {}): GenerateRequest {
+  return {
+    id: "a",
+    promptTokens: tokenRange(8),
+    outputTokensMax: 4,
+    sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
+    stopTokenIds: [],
+    cacheSalt: "salt",
+    ...overrides,
+  };
+}
+
+export function anEngine(overrides: Partial<EngineOptions> = {}): Engine {
+  return new Engine({
+    blockCount: 64,
+    blockTokens: 16,
+    contextTokens: 512,
+    batchTokensMax: 1024,
+    sequencesMax: 8,
+    queueMax: 16,
+    prefixCache: true,
+    modelRevision: "model",
+    hashBlock: hashBlockReadably,
+    ...overrides,
+  });
+}
+
+/** What one step computed and what became of it. */
+export interface Step {
+  readonly batch: Batch | undefined;
+  /** Tokens computed for each request, in the order of rows. */
+  readonly tokensById: Record<string, number>;
+  readonly events: GenerateEvent[];
+}
+
+/** Plans and commits one step in which every sampled token is `tokenId`. */
+export function runStep(engine: Engine, options: { nowMs?: number; tokenId?: number } = {}): Step {
+  const { batch, events } = engine.plan(options.nowMs ?? 0);
+  engine.checkInvariants();
+  if (batch === undefined) return { batch, tokensById: {}, events };
+  const sampledRows = batch.rows.filter((row) => row.logits === "last");
+  const tokens = Int32Array.from(sampledRows, () => options.tokenId ?? 7);
+  const committed = engine.commit(batch, tokens);
+  engine.checkInvariants();
+  const tokensById = Object.fromEntries(
+    batch.rows.map((row) => [row.sequenceId, row.tokens.length]),
+  );
+  return { batch, tokensById, events: [...events, ...committed] };
+}
+
+/** Runs steps until nothing is left to do, at most `stepsMax`. */
+export function runToEnd(engine: Engine, stepsMax = 1000): Step[] {
+  const steps: Step[] = [];
+  while (steps.length < stepsMax) {
+    const step = runStep(engine);
+    if (step.batch === undefined) return steps;
+    steps.push(step);
+  }
+  throw new Error(`Requests are still here after ${stepsMax} steps`);
+}
