@@ -5,6 +5,7 @@ import type { KeyLookup } from "./directory-object.ts";
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
+import { logLine } from "./log.ts";
 import type { Settings } from "./settings.ts";
 
 /** Keys of ours are far shorter; a longer one is junk and costs no hash and no look-up. */
@@ -100,7 +101,7 @@ async function askDirectory(keyHash: string, env: Env): Promise<DirectoryAnswer>
 function lastGoodAccess(keyHash: string, nowMs: number, reason: string): TenantAccess {
   const access = cache.recallLastGood(keyHash, nowMs);
   // Revocations do not reach this edge meanwhile, so somebody has to hear of it.
-  console.error({ event: "directory-away", reason, served: access !== undefined });
+  logLine("error", "directory-away", { reason, isServed: access !== undefined });
   if (access !== undefined) return access;
   throw new GatewayError({
     code: "not_configured",

@@ -5,6 +5,7 @@ import { RequestId } from "../src/protocol/ids.ts";
 import { CORS_HEADERS, preflightResponse } from "./cors.ts";
 import type { EdgeContext } from "./edge-context.ts";
 import { errorResponse, problemOf } from "./error-response.ts";
+import { adminRoutes } from "./routes/admin.ts";
 import { completeChat } from "./routes/chat.ts";
 import { listModels, retrieveModel } from "./routes/models.ts";
 import { connectReplica } from "./routes/pools.ts";
@@ -35,6 +36,7 @@ route("GET", "/health", (c) => {
   settingsOf(c.env);
   return Response.json({ status: "serving" });
 });
+app.route("/admin/v1", adminRoutes);
 app.notFound(() => errorResponse({ code: "not_found" }));
 app.onError((error, c) => errorResponse(problemOf(error, c.var.requestId)));
 

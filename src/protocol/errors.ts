@@ -60,6 +60,12 @@ export const ERRORS = {
     type: "invalid_request_error",
     message: "The method is not allowed on this route",
   },
+  // Not 409: clients try that again, and the same request can only fail again.
+  version_conflict: {
+    status: 412,
+    type: "invalid_request_error",
+    message: "Another version of the configuration is live than the one expected",
+  },
   request_too_large: {
     status: 413,
     type: "invalid_request_error",

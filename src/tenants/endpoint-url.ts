@@ -37,4 +37,7 @@ function isHost(host: string): boolean {
 /** A replica's URL in its one spelling, see `normalizeEndpointUrl`. */
 export const EndpointUrl = z
   .string()
-  .refine((text) => normalizeEndpointUrl(text) === text, "not the plain URL of a replica");
+  .refine(
+    (text) => normalizeEndpointUrl(text) === text,
+    "the URL of a replica in its one spelling",
+  );

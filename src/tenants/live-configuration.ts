@@ -108,6 +108,7 @@ export interface TenantAccess {
   readonly configurationVersion: number;
 }
 
+/** Each message completes "expected … to be". */
 function findBrokenReferences({
   models,
   pools,
@@ -144,8 +145,8 @@ function findBrokenReferences({
     ),
   ];
   return [
-    ...repeats.map(({ repeat }) => ({ path: repeat.path, message: "is there twice" })),
-    ...unknown.map(({ path }) => ({ path, message: "names something that does not exist" })),
+    ...repeats.map(({ repeat }) => ({ path: repeat.path, message: "there only once" })),
+    ...unknown.map(({ path }) => ({ path, message: "the name of something that exists" })),
   ];
 }
 

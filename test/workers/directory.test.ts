@@ -102,7 +102,7 @@ describe("DirectoryObject", () => {
     await applyConfiguration(aLiveConfiguration());
     const torn: LiveConfiguration = { ...aLiveConfiguration(), pools: [] };
     await expect(runInDurableObject(directory(), (object) => object.apply(torn))).rejects.toThrow(
-      /does not exist/,
+      /the name of something that exists/,
     );
     expect(await directory().summary()).toMatchObject({ version: 1, poolIds: ["local"] });
   });

@@ -34,7 +34,7 @@ describe("LiveConfiguration", () => {
     ["keys.0.tenantId", { keys: [key("a", "gone")] }],
   ])("refuses %s that names something that does not exist", (path, change) => {
     expect(issuesOf({ ...WHOLE, ...change })).toEqual([
-      `${path} names something that does not exist`,
+      `${path} the name of something that exists`,
     ]);
   });
 
@@ -49,7 +49,7 @@ describe("LiveConfiguration", () => {
       { pools: [WHOLE.pools[0], { ...WHOLE.pools[1], replicas: [replica("http://a:1")] }] },
     ],
   ])("refuses %s that is there twice", (path, change) => {
-    expect(issuesOf({ ...WHOLE, ...change })).toEqual([`${path} is there twice`]);
+    expect(issuesOf({ ...WHOLE, ...change })).toEqual([`${path} there only once`]);
   });
 
   test("refuses an endpoint in any spelling but its one", () => {

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
-import { onTestFinished } from "vitest";
+import { onTestFinished, vi } from "vitest";
+import { PoolId } from "../../../src/protocol/ids.ts";
 import type { ReplicaHello, ReplicaReport } from "../../../src/protocol/engine-api.ts";
 import { REPORT_INTERVAL_MS } from "../../../src/protocol/engine-api.ts";
 
@@ -86,5 +87,17 @@ export async function connectReplica(
   };
   closed.then(() => clearInterval(heartbeat)).catch(() => {});
   onTestFinished(close);
+  await Promise.race([closed, becomesVisible(poolId, endpointUrl)]);
   return { socket, closed, report, close };
+}
+
+/** Waits until the pool has taken hello and report: what a test does next must not overtake it. */
+async function becomesVisible(poolId: string, endpointUrl: string): Promise<void> {
+  await vi.waitFor(async () => {
+    const { replicas } = await env.POOLS.getByName(poolId).status(PoolId.parse(poolId));
+    const replica = replicas.find((candidate) => candidate.endpointUrl === endpointUrl);
+    if (replica === undefined || ["disconnected", "silent"].includes(replica.state)) {
+      throw new Error(`Replica ${endpointUrl} is not in pool ${poolId}`);
+    }
+  });
 }

@@ -1,0 +1,149 @@
+import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, test } from "vitest";
+import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
+import { settingsOf } from "../../workers/settings.ts";
+import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
+import { fetchGateway } from "./support/gateway.ts";
+import { connectReplica } from "./support/replica.ts";
+
+afterEach(reset);
+
+const { adminKey, replicaSecret } = settingsOf(env);
+const ENDPOINT_URL = "http://127.0.0.1:9101";
+
+function callAdmin(path: string, init: RequestInit = {}, bearer = adminKey): Promise<Response> {
+  const headers = { authorization: `Bearer ${bearer}` };
+  return fetchGateway(`/admin/v1${path}`, { ...init, headers });
+}
+
+function put(body: unknown): Promise<Response> {
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return callAdmin("/configuration", { method: "PUT", body: text });
+}
+
+async function liveVersion(): Promise<number> {
+  const { version } = await env.DIRECTORY.getByName(DIRECTORY_NAME).summary();
+  return version;
+}
+
+describe("PUT /admin/v1/configuration", () => {
+  test("makes a configuration live and answers with its version", async () => {
+    const configuration = aLiveConfiguration();
+    expect(await (await put({ configuration })).json()).toEqual({ version: 1 });
+    expect(await (await put({ configuration, expectedVersion: 1 })).json()).toEqual({ version: 2 });
+    expect(await liveVersion()).toBe(2);
+  });
+
+  test("refuses to replace a version that is not the expected one", async () => {
+    const configuration = aLiveConfiguration();
+    await put({ configuration });
+    const response = await put({ configuration, expectedVersion: 7 });
+    expect(response.status).toBe(412);
+    expect(await response.json()).toEqual({
+      error: {
+        message: "Expected version 7 to be live, found version 1",
+        type: "invalid_request_error",
+        param: "expectedVersion",
+        code: "version_conflict",
+      },
+    });
+    expect(await liveVersion()).toBe(1);
+  });
+
+  test("names the place in a configuration that is not whole, and keeps the old one", async () => {
+    await put({ configuration: aLiveConfiguration() });
+    const response = await put({ configuration: { ...aLiveConfiguration(), pools: [] } });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({
+      error: { param: "configuration.models[0].poolId", code: "invalid_value" },
+    });
+    expect(await liveVersion()).toBe(1);
+  });
+
+  test.each([
+    ["no JSON", "{", "invalid_json", null],
+    ["no object", "[]", "invalid_json", null],
+    ["no configuration", "{}", "missing_required_parameter", "configuration"],
+    [
+      "a configuration without pools",
+      '{"configuration":{}}',
+      "missing_required_parameter",
+      "configuration.models",
+    ],
+  ])("refuses a body with %s", async (_what, body, code, param) => {
+    const response = await put(body);
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { code, param } });
+  });
+
+  test("refuses a body that no configuration can have, without reading all of it", async () => {
+    const response = await put("x".repeat(2_000_000));
+    expect(response.status).toBe(413);
+    expect(await response.json()).toMatchObject({ error: { code: "request_too_large" } });
+  });
+});
+
+describe("GET /admin/v1/status", () => {
+  test("tells version 0 and no pools before a configuration is live", async () => {
+    expect(await (await callAdmin("/status")).json()).toEqual({
+      mode: "local",
+      configurationVersion: 0,
+      pools: [],
+    });
+  });
+
+  test("tells of each pool which replicas are connected and how busy they are", async () => {
+    await applyConfiguration(aLiveConfiguration({ endpointUrls: [ENDPOINT_URL, "http://b:1"] }));
+    await connectReplica(ENDPOINT_URL, { report: { runningRequests: 3, queuedRequests: 2 } });
+    const response = await callAdmin("/status");
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({
+      configurationVersion: 1,
+      pools: [
+        {
+          poolId: "local",
+          queued: 0,
+          replicas: [
+            { endpointUrl: ENDPOINT_URL, state: "ready", running: 3, queued: 2 },
+            { endpointUrl: "http://b:1", state: "disconnected" },
+          ],
+        },
+      ],
+    });
+  });
+});
+
+describe("/admin/v1", () => {
+  test("is closed to every key but its own", async () => {
+    await applyConfiguration(aLiveConfiguration());
+    for (const bearer of [replicaSecret, "sk-test-tenant-a", `${adminKey}x`, adminKey.slice(1)]) {
+      const response = await callAdmin("/status", {}, bearer);
+      expect(response.status).toBe(401);
+      expect(await response.json()).toMatchObject({ error: { code: "invalid_api_key" } });
+    }
+    const anonymous = await fetchGateway("/admin/v1/configuration", { method: "PUT", body: "{}" });
+    expect(await anonymous.json()).toMatchObject({ error: { code: "missing_api_key" } });
+    expect(await liveVersion()).toBe(1);
+  });
+
+  test("answers a wrong method with the right ones, and an unknown path in the envelope", async () => {
+    const wrong = await callAdmin("/configuration", { method: "POST", body: "{}" });
+    expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "PUT"]);
+    const unknown = await callAdmin("/nothing");
+    expect(unknown.status).toBe(404);
+    expect(await unknown.json()).toMatchObject({ error: { code: "not_found" } });
+  });
+
+  test("a stored configuration that is torn can be replaced over the API", async () => {
+    await applyConfiguration(aLiveConfiguration());
+    await runInDurableObject(env.DIRECTORY.getByName(DIRECTORY_NAME), (_object, state) => {
+      state.storage.sql.exec("UPDATE live_configuration SET document = '{'");
+    });
+    await abortAllDurableObjects();
+    expect(await (await put({ configuration: aLiveConfiguration() })).json()).toEqual({
+      version: 2,
+    });
+    expect((await callAdmin("/status")).status).toBe(200);
+  });
+});
