@@ -1,0 +1,119 @@
+import { describe, expect, test } from "vitest";
+import { parseSettings, type Settings } from "../../gpu-backend/settings.ts";
+
+const SECRET = "0123456789abcdef";
+
+function settingsOf(argv: readonly string[], secret?: string): Settings {
+  const parsed = parseSettings(argv, { SLUICE_REPLICA_SECRET: secret });
+  if (parsed.kind !== "settings") throw new Error(JSON.stringify(parsed));
+  return parsed.settings;
+}
+
+function problemsOf(argv: readonly string[], secret?: string): readonly string[] {
+  const parsed = parseSettings(argv, { SLUICE_REPLICA_SECRET: secret });
+  if (parsed.kind !== "invalid") throw new Error(JSON.stringify(parsed));
+  return parsed.problems;
+}
+
+function words(...lines: string[]): string[] {
+  return lines.flatMap((line) => line.split(" "));
+}
+
+describe("parseSettings", () => {
+  test("without flags the bundled model is served to this machine", () => {
+    const settings = settingsOf([]);
+    expect(settings).toMatchObject({
+      modelName: "sluice-tiny",
+      host: "127.0.0.1",
+      port: 9101,
+      precision: "int8",
+      blockCount: undefined,
+      prefixCache: true,
+      requireSalt: false,
+      secret: undefined,
+    });
+    expect(settings.modelDirectory).toMatch(/gpu-backend\/models\/sluice-tiny$/);
+  });
+
+  test("each flag reaches its setting", () => {
+    const argv = words(
+      "--model /models/other --host 0.0.0.0 --port=8000 --precision f32 --kv-blocks 12",
+      "--block-tokens 32 --max-batch-tokens 64 --max-sequences 4 --max-queue 5 --require-salt",
+      "--no-prefix-cache --pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
+      "--drain-ms 0 --exit-with-stdin",
+    );
+    expect(settingsOf(argv, SECRET)).toEqual({
+      modelDirectory: "/models/other",
+      modelName: "other",
+      host: "0.0.0.0",
+      port: 8000,
+      precision: "f32",
+      blockCount: 12,
+      blockTokens: 32,
+      batchTokensMax: 64,
+      sequencesMax: 4,
+      queueMax: 5,
+      requireSalt: true,
+      prefixCache: false,
+      poolUrl: "ws://edge/internal/pools/p",
+      advertiseUrl: "http://me:8000",
+      drainMs: 0,
+      exitWithStdin: true,
+      secret: SECRET,
+    });
+  });
+
+  test("everything that is wrong is told at once, with what would be right", () => {
+    const argv = words(
+      "--port 99999 --precision q4 --block-tokens 24 --colour red --require-salt=yes",
+      "--pool-url http://edge --max-queue --drain-ms -1",
+    );
+    expect(problemsOf(argv, SECRET)).toEqual([
+      "--colour: there is no such flag, --help lists them all",
+      '"red": expected a flag that starts with --',
+      '--require-salt: takes no value, found "yes"',
+      "--max-queue: expected N after it, found the flag --drain-ms",
+      "-1: there is no such flag, --help lists them all",
+      '--port: expected an integer from 0 to 65535, found "99999"',
+      '--precision: expected int8 or f32, found "q4"',
+      '--block-tokens: expected a multiple of 16, found "24"',
+      '--pool-url: expected a URL such as ws://HOST/internal/pools/POOL, found "http://edge"',
+    ]);
+  });
+
+  test("names of the object prototype are flags nobody has", () => {
+    expect(problemsOf(["--constructor", "--__proto__=1"])).toHaveLength(2);
+  });
+
+  test("without a secret only this machine is served, and no pool is joined", () => {
+    expect(problemsOf(["--host", "0.0.0.0", "--pool-url", "ws://edge/p"])).toEqual([
+      expect.stringContaining("--host 0.0.0.0 is reachable by others"),
+      expect.stringContaining("--pool-url needs it"),
+    ]);
+    expect(settingsOf(["--host", "::1"]).host).toBe("::1");
+    expect(settingsOf(["--host", "0.0.0.0"], SECRET).host).toBe("0.0.0.0");
+  });
+
+  test("a secret that is short or no header value is refused and never repeated", () => {
+    for (const secret of ["hunter2", `${SECRET}\n`, "ein geheimes Wort, lang"]) {
+      const problems = problemsOf([], secret);
+      expect(problems).toHaveLength(1);
+      expect(problems[0]).not.toContain(secret);
+    }
+  });
+
+  test("a step has at least one token for each running request", () => {
+    expect(problemsOf(["--max-batch-tokens", "8"])).toEqual([
+      '--max-batch-tokens: expected at least --max-sequences (16), found "8"',
+    ]);
+  });
+
+  test("help lists every flag with its default, whatever else is wrong", () => {
+    const parsed = parseSettings(["--help", "--nonsense"], {});
+    if (parsed.kind !== "help") throw new Error(parsed.kind);
+    for (const flag of ["--model DIR", "--port N", "--exit-with-stdin", "(default: 9101)"]) {
+      expect(parsed.text).toContain(flag);
+    }
+    expect(parsed.text).toContain("SLUICE_REPLICA_SECRET");
+  });
+});
