@@ -51,5 +51,5 @@ export class SpecialTokens {
 }
 
 function escapePattern(text: string): string {
-  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/gu, (character) => `\\${character}`);
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/]/gu, (character) => `\\${character}`);
 }
