@@ -1,3 +1,5 @@
+import * as z from "zod";
+import type { ErrorCode } from "../../src/protocol/errors.ts";
 import type { ReplicaState } from "../../src/replicas/replica.ts";
 import type { AdminAccess } from "../admin-client.ts";
 import { fetchStatus } from "../admin-client.ts";
@@ -19,7 +21,9 @@ export async function awaitGateway(
     if (gateway.tail.some(isBuildFailure)) {
       throw new StackFailure("The gateway cannot start", gateway.tail);
     }
-    return isHealthy(url);
+    const health = await askHealth(url);
+    if (health.kind === "misconfigured") throw new StackFailure(health.reason, []);
+    return health.kind === "serving";
   }, signal);
 }
 
@@ -39,14 +43,26 @@ export async function awaitReplicas(
   }, signal);
 }
 
-async function isHealthy(url: string): Promise<boolean> {
+type Health =
+  | { readonly kind: "serving" }
+  | { readonly kind: "silent" }
+  | { readonly kind: "misconfigured"; readonly reason: string };
+
+const Misconfigured = z.object({
+  error: z.object({ code: z.literal("not_configured" satisfies ErrorCode), message: z.string() }),
+});
+
+async function askHealth(url: string): Promise<Health> {
   try {
     const response = await fetch(`${url}/health`, {
       signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
     });
-    await response.body?.cancel();
-    return response.ok;
+    const answer: unknown = await response.json();
+    if (response.ok) return { kind: "serving" };
+    const misconfigured = Misconfigured.safeParse(answer);
+    if (!misconfigured.success) return { kind: "silent" };
+    return { kind: "misconfigured", reason: misconfigured.data.error.message };
   } catch {
-    return false;
+    return { kind: "silent" };
   }
 }

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { eventually } from "./eventually.ts";
 
@@ -24,4 +25,27 @@ function stateOf(pid: number): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** A program that another one started, directly or not. */
+export interface LiveProgram {
+  readonly pid: number;
+  readonly commandLine: string;
+}
+
+/** Lists what a program has started and what those have started, as far as it still runs. */
+export function descendantsOf(ancestorPid: number): readonly LiveProgram[] {
+  const table = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8" });
+  const rows = table.split("\n").flatMap((line) => {
+    const [, pid, parentPid, commandLine = ""] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [];
+    return pid === undefined
+      ? []
+      : [{ pid: Number(pid), parentPid: Number(parentPid), commandLine }];
+  });
+  const childrenOf = (parentPid: number): typeof rows =>
+    rows
+      .filter((row) => row.parentPid === parentPid)
+      .flatMap((row) => [row, ...childrenOf(row.pid)]);
+  // ps itself is one of ours for as long as it runs.
+  return childrenOf(ancestorPid).filter(({ pid }) => isAlive(pid));
 }

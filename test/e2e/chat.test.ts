@@ -1,0 +1,228 @@
+import OpenAI, { APIUserAbortError, NotFoundError } from "openai";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { eventually } from "../support/eventually.ts";
+import { RunningStack } from "./support/running-stack.ts";
+
+const MODEL = "sluice-tiny";
+
+const asUser = (content: string) => [{ role: "user" as const, content }];
+
+describe("a gateway with two engines, asked by the official client", () => {
+  let stack: RunningStack;
+  let client: OpenAI;
+  beforeAll(async () => {
+    stack = await RunningStack.ready();
+    client = stack.clientOf("interactive");
+  });
+  afterAll(async () => {
+    await stack?.dispose();
+  });
+
+  /** The text of a greedy answer, streamed. */
+  async function stream(content: string, outputTokens = 24): Promise<string> {
+    const chunks = await client.chat.completions.create({
+      model: MODEL,
+      messages: asUser(content),
+      temperature: 0,
+      max_completion_tokens: outputTokens,
+      stream: true,
+    });
+    let text = "";
+    for await (const chunk of chunks) text += chunk.choices[0]?.delta.content ?? "";
+    return text;
+  }
+
+  test("an answer is text with its usage, and costs what it says", async () => {
+    const answer = await client.chat.completions.create({
+      model: MODEL,
+      messages: asUser("Tell me a story about a fox."),
+      max_completion_tokens: 24,
+      temperature: 0,
+    });
+    expect(answer).toMatchObject({ object: "chat.completion", model: MODEL });
+    const [choice] = answer.choices;
+    expect(choice?.message.role).toBe("assistant");
+    expect(choice?.message.content?.length).toBeGreaterThan(20);
+    expect(["stop", "length"]).toContain(choice?.finish_reason);
+    const { usage } = answer;
+    expect(usage?.completion_tokens).toBeGreaterThan(0);
+    expect(usage?.completion_tokens).toBeLessThanOrEqual(24);
+    expect(usage?.total_tokens).toBe((usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0));
+  });
+
+  test("a streamed answer is the same text, token by token, with usage only if asked for", async () => {
+    const request = {
+      model: MODEL,
+      messages: asUser("Tell me a story about a lamp."),
+      max_completion_tokens: 24,
+      temperature: 0,
+    };
+    const whole = await client.chat.completions.create(request);
+    const chunks = [];
+    const streaming = await client.chat.completions.create({
+      ...request,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    for await (const chunk of streaming) chunks.push(chunk);
+
+    const deltas = chunks.flatMap((chunk) => chunk.choices);
+    const text = deltas.map((choice) => choice.delta.content ?? "").join("");
+    expect(text).toBe(whole.choices[0]?.message.content);
+    expect(deltas.length).toBeGreaterThan(10);
+    expect(deltas.at(-1)?.finish_reason).toBe(whole.choices[0]?.finish_reason);
+    expect(new Set(chunks.map((chunk) => chunk.id)).size).toBe(1);
+    const { prompt_tokens, completion_tokens } = chunks.at(-1)?.usage ?? {};
+    expect({ prompt_tokens, completion_tokens }).toEqual({
+      prompt_tokens: whole.usage?.prompt_tokens,
+      completion_tokens: whole.usage?.completion_tokens,
+    });
+    expect(chunks.filter((chunk) => chunk.usage)).toHaveLength(1);
+
+    const without = await client.chat.completions.create({ ...request, stream: true });
+    for await (const chunk of without) expect(chunk.usage ?? undefined).toBeUndefined();
+  });
+
+  test("stop strings and usage are the engine's own", async () => {
+    const body = {
+      model: MODEL,
+      messages: asUser("Tell me a story about a dog and a boat."),
+      max_completion_tokens: 60,
+      temperature: 0,
+      stop: ["."],
+    };
+    const answer = await client.chat.completions.create(body);
+    const [engine] = stack.engines;
+    const own = await engine?.complete(body);
+    expect(own).toMatchObject({
+      choices: [
+        { message: { content: answer.choices[0]?.message.content }, finish_reason: "stop" },
+      ],
+      usage: {
+        prompt_tokens: answer.usage?.prompt_tokens,
+        completion_tokens: answer.usage?.completion_tokens,
+      },
+    });
+    expect(answer.choices[0]?.message.content).not.toContain(".");
+    expect(answer.choices[0]?.finish_reason).toBe("stop");
+  });
+
+  test("sixteen streams at once are each the text that it is alone", async () => {
+    const prompts = ["fox", "lamp", "boat", "hill"].flatMap((word) =>
+      ["old", "red", "sad", "big"].map((kind) => `Tell me a story about a ${kind} ${word}.`),
+    );
+    const together = await Promise.all(prompts.map((prompt) => stream(prompt)));
+    const alone: string[] = [];
+    // oxlint-disable-next-line no-await-in-loop
+    for (const prompt of prompts) alone.push(await stream(prompt));
+    expect(together).toEqual(alone);
+    expect(new Set(alone).size).toBeGreaterThan(8);
+    await stack.whenIdle();
+  });
+
+  test("a client that aborts mid-stream frees the engine", async () => {
+    const abort = new AbortController();
+    const chunks = await client.chat.completions.create(
+      { model: MODEL, messages: asUser("Tell me a long story."), temperature: 1, stream: true },
+      { signal: abort.signal },
+    );
+    let received = 0;
+    for await (const chunk of chunks) {
+      received += chunk.choices.length;
+      if (received === 3) abort.abort();
+    }
+    await stack.whenIdle();
+    const generated = await generatedTokens();
+    await stream("Tell me a story about a fox.", 2);
+    // Had the aborted answer gone on, it would have been among these.
+    expect((await generatedTokens()) - generated).toBeLessThanOrEqual(2);
+  });
+
+  async function generatedTokens(): Promise<number> {
+    const counts = await stack.metricOfEach("engine_generation_tokens_total");
+    return counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  test("a client that gives up on a whole answer frees the engine", async () => {
+    const abort = new AbortController();
+    const answer = client.chat.completions.create(
+      { model: MODEL, messages: asUser("Tell me a long story."), temperature: 1 },
+      { signal: abort.signal },
+    );
+    await eventually("the request runs", async () =>
+      (await stack.metricOfEach("engine_num_requests_running")).includes(1),
+    );
+    abort.abort();
+    await expect(answer).rejects.toThrow(APIUserAbortError);
+    await stack.whenIdle();
+  });
+
+  test("the models are those of the tenant", async () => {
+    const { data } = await client.models.list();
+    expect(data.map((model) => model.id)).toEqual([MODEL]);
+    expect(await client.models.retrieve(MODEL)).toMatchObject({ id: MODEL, object: "model" });
+    await expect(client.models.retrieve("gpt-4")).rejects.toThrow(NotFoundError);
+  });
+
+  test("a wrong key, no key and a foreign model are refused by their names", async () => {
+    const request = { model: MODEL, messages: asUser("Hi") };
+    const wrong = new OpenAI({ apiKey: "sk-wrong", baseURL: `${stack.gatewayUrl}/v1` });
+    await expect(wrong.chat.completions.create(request)).rejects.toMatchObject({
+      status: 401,
+      code: "invalid_api_key",
+      requestID: expect.stringMatching(/^req_[0-9a-f]{32}$/),
+    });
+    const response = await fetch(`${stack.gatewayUrl}/v1/models`);
+    expect(response.status).toBe(401);
+    expect(await response.json()).toMatchObject({ error: { code: "missing_api_key" } });
+    await expect(
+      client.chat.completions.create({ ...request, model: "gpt-4" }),
+    ).rejects.toMatchObject({ status: 404, code: "model_not_found" });
+  });
+
+  test("a body that is not JSON, or not a request, is refused before any engine sees it", async () => {
+    const before = await stack.metricOfEach("engine_prompt_tokens_total");
+    const post = (body: string) =>
+      fetch(`${stack.gatewayUrl}/v1/chat/completions`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${stack.keyOf("interactive")}`,
+          "content-type": "application/json",
+        },
+        body,
+      });
+    const torn = await post('{"model": "sluice-tiny", "messages": [');
+    expect(torn.status).toBe(400);
+    expect(await torn.json()).toMatchObject({ error: { code: "invalid_json", param: null } });
+    const empty = await post(JSON.stringify({ model: MODEL, messages: [] }));
+    expect(empty.status).toBe(400);
+    expect(await empty.json()).toMatchObject({ error: { param: "messages" } });
+    const after = await stack.metricOfEach("engine_prompt_tokens_total");
+    expect(after).toEqual(before);
+  });
+
+  test("one tenant's prompts are cached for itself and for nobody else", async () => {
+    const words = "the old fox went up the hill and down to the river with a lamp ".repeat(4);
+    const ask = async (tenant: string) => {
+      const { usage } = await stack.clientOf(tenant).chat.completions.create({
+        model: MODEL,
+        messages: asUser(words),
+        max_completion_tokens: 2,
+        temperature: 0,
+      });
+      return usage?.prompt_tokens_details?.cached_tokens;
+    };
+
+    // Until every engine has computed the prompt for "chat": only then is there no cold one left
+    // that would hide a leak.
+    const cold = await stack.metricOfEach("engine_prompt_tokens_total");
+    await eventually("both engines have seen the prompt", async () => {
+      await Promise.all([ask("chat"), ask("chat"), ask("chat"), ask("chat")]);
+      return (await stack.metricOfEach("engine_prompt_tokens_total")).every(
+        (count, index) => count > (cold[index] ?? 0),
+      );
+    });
+    expect(await ask("chat")).toBeGreaterThan(0);
+    expect(await ask("bulk")).toBe(0);
+  });
+});

@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { fetchStatus } from "../../cli/admin-client.ts";
+import type { SseFrame } from "../../src/protocol/sse.ts";
+import { SseDecoder } from "../../src/protocol/sse.ts";
+import { eventually } from "../support/eventually.ts";
+import { descendantsOf, isAlive } from "../support/live-programs.ts";
+import type { EngineProbe } from "./support/engine-probe.ts";
+import { RunningStack } from "./support/running-stack.ts";
+
+const MODEL = "sluice-tiny";
+const EVENT_BYTES_MAX = 1_000_000;
+
+const asUser = (content: string) => [{ role: "user" as const, content }];
+
+describe("a gateway whose engines are killed", () => {
+  let stack: RunningStack;
+  beforeAll(async () => {
+    stack = await RunningStack.ready();
+  });
+  afterAll(() => stack?.dispose());
+
+  /** Yields the frames of a streamed answer as they come, without a client that hides any. */
+  async function* streamFrames(): AsyncGenerator<SseFrame> {
+    const response = await fetch(`${stack.gatewayUrl}/v1/chat/completions`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${stack.keyOf("interactive")}`,
+        "content-type": "application/json",
+      },
+      body: JSON.stringify({
+        model: MODEL,
+        stream: true,
+        temperature: 1,
+        messages: asUser("Tell me a very long story."),
+      }),
+    });
+    expect(response.status).toBe(200);
+    const decoder = new SseDecoder({
+      decodeUtf8: (bytes) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes),
+      eventBytesMax: EVENT_BYTES_MAX,
+    });
+    for await (const bytes of response.body ?? []) yield* decoder.push(bytes).frames;
+  }
+
+  async function complete(): Promise<string | null | undefined> {
+    const answer = await stack.clientOf("chat").chat.completions.create({
+      model: MODEL,
+      messages: asUser("Tell me a story about a fox."),
+      max_completion_tokens: 8,
+    });
+    return answer.choices[0]?.message.content;
+  }
+
+  async function findRunning(): Promise<EngineProbe> {
+    for (const engine of stack.engines) {
+      // oxlint-disable-next-line no-await-in-loop
+      if ((await engine.metric("engine_num_requests_running")) > 0) return engine;
+    }
+    throw new Error("No engine runs a request");
+  }
+
+  async function whenAllReady(): Promise<void> {
+    const admin = { gatewayUrl: stack.gatewayUrl, adminKey: stack.secrets.SLUICE_ADMIN_KEY };
+    await eventually("both replicas are ready", async () => {
+      const { pools } = await fetchStatus(admin);
+      const states = pools.flatMap((pool) => pool.replicas.map((replica) => replica.state));
+      return states.length === 2 && states.every((state) => state === "ready");
+    });
+  }
+
+  test("a stream whose engine dies ends in exactly one error, and the other engine serves on", async () => {
+    const frames: SseFrame[] = [];
+    let killed: EngineProbe | undefined;
+    for await (const frame of streamFrames()) {
+      frames.push(frame);
+      if (killed === undefined) {
+        killed = await findRunning();
+        process.kill(killed.pid, "SIGKILL");
+      }
+    }
+    const errors = frames.filter((frame) => frame.event === "error");
+    expect(errors).toEqual([frames.at(-1)]);
+    expect(JSON.parse(errors[0]?.data ?? "")).toEqual({
+      error: {
+        message: expect.any(String),
+        type: "server_error",
+        param: null,
+        code: "upstream_error",
+      },
+    });
+    expect(frames.map((frame) => frame.data)).not.toContain("[DONE]");
+
+    const answers = await Promise.all([complete(), complete(), complete(), complete()]);
+    expect(answers.every((text) => typeof text === "string" && text !== "")).toBe(true);
+
+    expect(await stack.awaitEvent("engine-died")).toMatchObject({
+      name: killed?.name,
+      cause: "signal SIGKILL",
+      attempt: 1,
+    });
+  });
+
+  test("the engine that died comes back and is given requests", async () => {
+    const died = await stack.awaitEvent("engine-died");
+    await stack.awaitEvent("engine-ready", 3);
+    await whenAllReady();
+    const back = stack.engines.find((engine) => engine.name === died["name"]);
+    await eventually("the new engine has computed a prompt", async () => {
+      await Promise.all([complete(), complete(), complete(), complete()]);
+      return ((await back?.metric("engine_prompt_tokens_total")) ?? 0) > 0;
+    });
+    expect(back?.name).toBe(died["name"]);
+  });
+
+  test("an engine that dies again and again is given up, and with it everything", async () => {
+    const programs = descendantsOf(stack.pid);
+    const { name } = await stack.awaitEvent("engine-died");
+    const latest = () => stack.engines.find((engine) => engine.name === name)?.pid ?? 0;
+    // One restart was spent above, two are left: whichever life it is in, it is ended.
+    for (const lives of [3, 4, 5]) {
+      // oxlint-disable-next-line no-await-in-loop
+      await stack.awaitEvent("engine-started", lives);
+      process.kill(latest(), "SIGKILL");
+    }
+    expect(await stack.ended()).toBe("exit code 1");
+    const [failed] = stack.eventsOf("failed");
+    expect(failed?.["sentence"]).toBe(
+      `Engine ${String(name)} died again and again (signal SIGKILL)`,
+    );
+    expect(programs.filter(({ pid }) => isAlive(pid))).toEqual([]);
+    expect(await stack.listTakenPorts()).toEqual([]);
+    expect(stack.listLeftovers()).toEqual([]);
+  });
+});

@@ -1,0 +1,178 @@
+import { readdirSync } from "node:fs";
+import OpenAI from "openai";
+import * as z from "zod";
+import { Child } from "../../../cli/stack/child.ts";
+import { findPortProblems } from "../../../cli/stack/ports.ts";
+import type { RunFolder } from "../../../cli/stack/run-folder.ts";
+import { createRunFolder } from "../../../cli/stack/run-folder.ts";
+import type { Secrets } from "../../../cli/stack/secrets.ts";
+import { provideSecrets } from "../../../cli/stack/secrets.ts";
+import { eventually } from "../../support/eventually.ts";
+import { takeFreePorts } from "../../support/free-ports.ts";
+import { writeLocalConfiguration } from "../../support/local-configuration.ts";
+import { EngineProbe } from "./engine-probe.ts";
+
+export const LAUNCHER = new URL("../../../cli/sluice.mjs", import.meta.url).pathname;
+
+/** One line of `sluice up --json`, as far as tests look at it. */
+const UpEvent = z.looseObject({ event: z.string() });
+type UpEvent = z.infer<typeof UpEvent>;
+
+const EngineStarted = z.object({ name: z.string(), url: z.string(), pid: z.int() });
+const Ready = z.object({
+  url: z.string(),
+  demoKeys: z.array(z.object({ tenant: z.string(), key: z.string() })),
+});
+
+/** A gateway and its engines as `sluice up` runs them: real programs, on ports of their own. */
+export class RunningStack {
+  readonly secrets: Secrets;
+  readonly gatewayPort: number;
+  readonly replicaPorts: readonly number[];
+  readonly #cli: Child;
+  readonly #folder: RunFolder;
+  readonly #events: UpEvent[] = [];
+
+  private constructor(
+    folder: RunFolder,
+    secrets: Secrets,
+    [gatewayPort = 0, ...replicaPorts]: readonly number[],
+    flags: readonly string[],
+  ) {
+    this.#folder = folder;
+    this.secrets = secrets;
+    this.gatewayPort = gatewayPort;
+    this.replicaPorts = replicaPorts;
+    const file = writeLocalConfiguration(folder.path, replicaPorts);
+    const words = ["up", file, "--port", String(gatewayPort), "--json", "--exit-with-stdin"];
+    this.#cli = new Child({
+      command: [process.execPath, LAUNCHER, ...words, ...flags],
+      folder: folder.path,
+      // With a folder for temporary files of its own, a test sees what is left behind.
+      environment: { ...process.env, ...secrets, TMPDIR: folder.path },
+      onLine: (line) => {
+        if (line.startsWith("{")) this.#events.push(UpEvent.parse(JSON.parse(line)));
+      },
+    });
+  }
+
+  /** Starts one; returns at once, before anything serves. */
+  static async start(...flags: readonly string[]): Promise<RunningStack> {
+    const ports = await takeFreePorts(3);
+    return new RunningStack(createRunFolder(), provideSecrets({}), ports, flags);
+  }
+
+  /** Starts one and waits until it is ready. */
+  static async ready(...flags: readonly string[]): Promise<RunningStack> {
+    const stack = await RunningStack.start(...flags);
+    try {
+      await stack.awaitEvent("ready");
+    } catch (error) {
+      await stack.dispose();
+      throw error;
+    }
+    return stack;
+  }
+
+  get gatewayUrl(): string {
+    return `http://127.0.0.1:${this.gatewayPort}`;
+  }
+
+  /** The id of the command line's own program. */
+  get pid(): number {
+    return this.#cli.pid ?? 0;
+  }
+
+  /** The engines that were started last under their names. */
+  get engines(): readonly EngineProbe[] {
+    const latest = new Map<string, EngineProbe>();
+    for (const event of this.eventsOf("engine-started")) {
+      const { name, url, pid } = EngineStarted.parse(event);
+      latest.set(
+        name,
+        new EngineProbe({ name, url, pid, secret: this.secrets.SLUICE_REPLICA_SECRET }),
+      );
+    }
+    return [...latest.values()];
+  }
+
+  /** Reads one metric of each engine. */
+  metricOfEach(name: string): Promise<readonly number[]> {
+    return Promise.all(this.engines.map((engine) => engine.metric(name)));
+  }
+
+  /** Waits until no engine has a running or waiting request. */
+  async whenIdle(): Promise<void> {
+    await Promise.all(this.engines.map((engine) => engine.whenIdle()));
+  }
+
+  eventsOf(name: string): readonly UpEvent[] {
+    return this.#events.filter(({ event }) => event === name);
+  }
+
+  /** Waits for the `count`th event of a name; fails at once if the command line ends before it. */
+  async awaitEvent(name: string, count = 1): Promise<UpEvent> {
+    let hasEnded = false;
+    void this.#cli.exited.then(() => (hasEnded = true));
+    await eventually(
+      `${count} × "${name}" of sluice up`,
+      () => hasEnded || this.eventsOf(name).length >= count,
+      60_000,
+    );
+    const event = this.eventsOf(name)[count - 1];
+    if (event === undefined) throw new Error(`sluice up ended:\n${this.#cli.tail.join("\n")}`);
+    return event;
+  }
+
+  /** The demo key of a tenant of `sluice.local.yaml`. */
+  keyOf(tenant: string): string {
+    const [ready] = this.eventsOf("ready");
+    const found = Ready.parse(ready).demoKeys.find((demoKey) => demoKey.tenant === tenant);
+    if (found === undefined) throw new Error(`There is no demo key of ${tenant}`);
+    return found.key;
+  }
+
+  /** The official client, as a tenant's program would use it; it never tries again by itself. */
+  clientOf(tenant: string): OpenAI {
+    return new OpenAI({
+      apiKey: this.keyOf(tenant),
+      baseURL: `${this.gatewayUrl}/v1`,
+      maxRetries: 0,
+      timeout: 30_000,
+    });
+  }
+
+  /** Waits until the command line has ended and returns how it did. */
+  async ended(): Promise<string> {
+    return (await this.#cli.exited).cause;
+  }
+
+  /** Sends a signal to the command line, waits until it has ended and returns how it did. */
+  async end(signal: NodeJS.Signals = "SIGTERM"): Promise<string> {
+    process.kill(this.pid, signal);
+    return this.ended();
+  }
+
+  /** Ends what is left of it, if anything, and what it has written. */
+  async dispose(): Promise<void> {
+    await this.#cli.stop();
+    this.#folder.remove();
+  }
+
+  /** Lists the temporary files and folders of the run that are there. */
+  listLeftovers(): readonly string[] {
+    return readdirSync(this.#folder.path).filter((name) => name.startsWith("sluice-"));
+  }
+
+  /** Lists the ports of the stack that something listens on. */
+  async listTakenPorts(): Promise<readonly number[]> {
+    const ports = [this.gatewayPort, ...this.replicaPorts];
+    const isTaken = await Promise.all(
+      ports.map(async (port) => {
+        const need = { host: "127.0.0.1", port, needer: "the test", remedy: "" };
+        return (await findPortProblems([need])).length > 0;
+      }),
+    );
+    return ports.filter((_, index) => isTaken[index]);
+  }
+}
