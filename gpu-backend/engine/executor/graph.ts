@@ -1,17 +1,14 @@
 import { assert } from "../../../src/base/assert.ts";
 import type { LayerWeights, LoadedModel, Matrix } from "../model/load-model.ts";
-import { ELEMENT_TYPES, OnnxGraph } from "./onnx-writer.ts";
+import { applyInt8Multiply } from "./int8-multiply.ts";
+import { OnnxGraph } from "./onnx-writer.ts";
 import { quantizeMatrix, stackMatrices, transposeMatrix } from "./quantize.ts";
 
-/** How the large matrices are stored and multiplied; fixed when the model is loaded. */
-export type Precision = "f32" | "int8";
-
-/** What `buildSegment` must know beside the model. */
-export interface SegmentOptions {
-  readonly precision: Precision;
-  /** int8 weights stay within ± this. */
-  readonly weightMax: number;
-}
+/** What the large matrices are stored as; norms and the embedding's rows are f32 in either. */
+export type WeightFormat =
+  | { readonly kind: "f32" }
+  /** int8 weights stay within ± `weightMax`. */
+  | { readonly kind: "int8"; readonly weightMax: number };
 
 /** One ONNX model that computes what lies between two attentions, with its interface in order. */
 export interface SegmentGraph {
@@ -19,12 +16,6 @@ export interface SegmentGraph {
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
 }
-
-/** Quantized activations lie within ± this around the zero point. */
-const ACTIVATION_MAX = 127;
-const ACTIVATION_ZERO = 128;
-/** What a row's largest activation is taken for at least. */
-const LARGEST_MIN = 1e-8;
 
 /**
  * Builds segment `index` of a model with L layers, 0 to L. All tensors are packed rows:
@@ -39,9 +30,9 @@ const LARGEST_MIN = 1e-8;
 export function buildSegment(
   model: LoadedModel,
   index: number,
-  options: SegmentOptions,
+  format: WeightFormat,
 ): SegmentGraph {
-  const segment = new SegmentBuilder(model, options);
+  const segment = new SegmentBuilder(model, format);
   const before = model.layers[index - 1];
   const after = model.layers[index];
   if (before === undefined) {
@@ -54,11 +45,11 @@ export function buildSegment(
 class SegmentBuilder {
   readonly #graph = new OnnxGraph();
   readonly #model: LoadedModel;
-  readonly #options: SegmentOptions;
+  readonly #format: WeightFormat;
 
-  constructor(model: LoadedModel, options: SegmentOptions) {
+  constructor(model: LoadedModel, format: WeightFormat) {
     this.#model = model;
-    this.#options = options;
+    this.#format = format;
   }
 
   first(after: LayerWeights): SegmentGraph {
@@ -145,58 +136,14 @@ class SegmentBuilder {
     return this.#graph.constant("float32", [values.length], values);
   }
 
-  #scalar(value: number): string {
-    return this.#graph.constant("float32", [], Float32Array.of(value));
-  }
-
   #multiply(input: string, matrix: Matrix, output?: string): string {
-    const outputs = output === undefined ? {} : { outputs: [output] };
-    if (this.#options.precision === "int8") return this.#multiplyInt8(input, matrix, outputs);
+    if (this.#format.kind === "int8") {
+      const quantized = quantizeMatrix(matrix, this.#format.weightMax);
+      return applyInt8Multiply(this.#graph, input, quantized, output);
+    }
     const shape = [matrix.inputs, matrix.outputs];
     const weights = this.#graph.constant("float32", shape, transposeMatrix(matrix));
+    const outputs = output === undefined ? {} : { outputs: [output] };
     return this.#graph.apply("MatMul", [input, weights], outputs);
-  }
-
-  /**
-   * Multiplies in int8, with a scale per row of the input and one per output of the matrix.
-   *
-   * A scale for the whole input, as DynamicQuantizeMatMul has it, would make each row depend on the
-   * largest value of its batch mates. Activations are unsigned around 128, since ONNX Runtime's
-   * signed path is many times slower.
-   */
-  #multiplyInt8(
-    input: string,
-    matrix: Matrix,
-    outputs: { readonly outputs?: readonly string[] },
-  ): string {
-    const graph = this.#graph;
-    const { values, scales } = quantizeMatrix(matrix, this.#options.weightMax);
-    const lastAxis = graph.constant("int64", [1], BigInt64Array.of(-1n));
-    const largest = graph.apply("ReduceMax", [graph.apply("Abs", [input]), lastAxis], {
-      attributes: { keepdims: { kind: "integer", value: 1 } },
-    });
-    // A row of zeros must not divide by zero.
-    const divisible = graph.apply("Max", [largest, this.#scalar(LARGEST_MIN)]);
-    const rowScale = graph.apply("Mul", [divisible, this.#scalar(1 / ACTIVATION_MAX)]);
-    const shifted = graph.apply("Add", [
-      graph.apply("Div", [input, rowScale]),
-      // The cast cuts off, so half a step more makes it round.
-      this.#scalar(ACTIVATION_ZERO + 0.5),
-    ]);
-    const quantized = graph.apply("Cast", [shifted], {
-      attributes: { to: { kind: "integer", value: ELEMENT_TYPES.uint8 } },
-    });
-    const product = graph.apply(
-      "MatMulIntegerToFloat",
-      [
-        quantized,
-        graph.constant("int8", [matrix.inputs, matrix.outputs], values),
-        this.#scalar(1),
-        this.#vector(scales),
-        graph.constant("uint8", [], Uint8Array.of(ACTIVATION_ZERO)),
-      ],
-      { domain: "com.microsoft" },
-    );
-    return graph.apply("Mul", [product, rowScale], outputs);
   }
 }

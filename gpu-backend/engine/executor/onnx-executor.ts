@@ -1,12 +1,15 @@
 import { assert } from "../../../src/base/assert.ts";
-import type { Batch } from "../batch.ts";
 import { type LoadedModel, loadModel } from "../model/load-model.ts";
-import type { Executor, Logits } from "./executor.ts";
-import { buildSegment, type Precision } from "./graph.ts";
-import { type AttentionSpan, PagedAttention } from "./paged-attention.ts";
-import { packBatch, type PackedBatch } from "./pack-batch.ts";
-import { PublicRuntime } from "./public-runtime.ts";
-import type { Segment, SegmentRuntime, TensorPlace } from "./segment-runtime.ts";
+import { ModelError } from "../model/model-error.ts";
+import { exactWeightMax, int8MultiplyOn, WEIGHT_MAX } from "./check-int8.ts";
+import type { Executor } from "./executor.ts";
+import { buildSegment, type WeightFormat } from "./graph.ts";
+import { openRuntime, ORT_VERSION, type RuntimeKind } from "./open-runtime.ts";
+import type { Segment, SegmentRuntime } from "./segment-runtime.ts";
+import { SegmentedExecutor } from "./segmented-executor.ts";
+
+/** How the large matrices are stored and multiplied; fixed when the model is loaded. */
+export type Precision = WeightFormat["kind"];
 
 /** What an executor is made of. */
 export interface OnnxExecutorOptions {
@@ -18,241 +21,111 @@ export interface OnnxExecutorOptions {
   readonly blockCount: number;
   /** The largest number of tokens in one step; it sizes the buffers. */
   readonly batchTokensMax: number;
+  /** Absent: the fastest that works. */
+  readonly runtime?: RuntimeKind;
 }
 
 /** An executor, and what there is to say about how it came up. */
 export interface OnnxExecutor extends Executor {
   readonly precision: Precision;
+  /** Names all that computed KV depends on: weights, configuration and precision. */
+  readonly revision: string;
   /** Tokens that end the output, as the model's files name them. */
   readonly eosTokenIds: readonly number[];
-  /** Names the model's weights and configuration; equal revisions compute equal KV. */
-  readonly revision: string;
+  /** Name and version of what runs the model. */
+  readonly runtime: string;
   /** Sentences for the operator, say that the machine made us take a slower way. */
   readonly notes: readonly string[];
 }
 
 const FLOAT_BYTES = 4;
-const INT_BYTES = 4;
+/** A wasm heap ends at 4 GiB; the rest is for a step's buffers and for copies made while loading. */
+const HEAP_BYTES_MAX = 3.5 * 2 ** 30;
 
 /**
  * Loads a model and makes an executor on ONNX Runtime for WebAssembly, in this very thread: `run`
  * blocks it for the whole step. Throws a `ModelError` when the model cannot be served.
  */
 export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<OnnxExecutor> {
+  const { precision, blockTokens, blockCount, batchTokensMax } = options;
+  assert(blockCount >= 1 && batchTokensMax >= 1, "an executor has blocks and takes tokens");
   const model = typeof options.model === "string" ? await loadModel(options.model) : options.model;
-  const runtime = PublicRuntime.create();
-  const weightMax = 127;
+  const { config, eosTokenIds } = model;
+  checkMemory(model, options);
+  const { runtime, kind, notes } = await openRuntime(options.runtime);
+  try {
+    const format = await chooseFormat(precision, runtime);
+    const { segments, weightBytes } = await loadSegments(model, runtime, format);
+    const executor = new SegmentedExecutor({
+      config,
+      runtime,
+      segments,
+      weightBytes,
+      blockTokens,
+      blockCount,
+      batchTokensMax,
+    });
+    return Object.assign(executor, {
+      precision,
+      revision: `${model.revision}/${Object.values(format).join("-")}`,
+      eosTokenIds,
+      runtime: `onnxruntime-web ${ORT_VERSION} (wasm, ${kind})`,
+      notes: [...notes, ...formatNotes(format)],
+    });
+  } catch (error) {
+    await runtime.close();
+    throw error;
+  }
+}
+
+/** Limits int8 weights to what the machine multiplies exactly. */
+async function chooseFormat(precision: Precision, runtime: SegmentRuntime): Promise<WeightFormat> {
+  if (precision === "f32") return { kind: precision };
+  const weightMax = await exactWeightMax(int8MultiplyOn(runtime));
+  if (weightMax === undefined) {
+    throw new Error("int8 products are not exact on this machine; choose f32");
+  }
+  return { kind: precision, weightMax };
+}
+
+function formatNotes(format: WeightFormat): string[] {
+  if (format.kind === "f32" || format.weightMax === WEIGHT_MAX) return [];
+  return [`int8 weights stay within ±${format.weightMax}, since larger ones overflow here`];
+}
+
+async function loadSegments(
+  model: LoadedModel,
+  runtime: SegmentRuntime,
+  format: WeightFormat,
+): Promise<{ segments: Segment[]; weightBytes: number }> {
   const segments: Segment[] = [];
   let weightBytes = 0;
   for (let index = 0; index <= model.config.layerCount; index++) {
-    const graph = buildSegment(model, index, { precision: options.precision, weightMax });
+    const graph = buildSegment(model, index, format);
     weightBytes += graph.model.byteLength;
     segments.push(await runtime.load(graph));
   }
-  return new SegmentedExecutor({ options, model, runtime, segments, weightBytes, notes: [] });
+  return { segments, weightBytes };
 }
 
-interface Parts {
-  readonly options: OnnxExecutorOptions;
-  readonly model: LoadedModel;
-  readonly runtime: SegmentRuntime;
-  readonly segments: readonly Segment[];
-  readonly weightBytes: number;
-  readonly notes: readonly string[];
+/** Fails early and in words where the heap would run out after a long start. */
+function checkMemory(model: LoadedModel, options: OnnxExecutorOptions): void {
+  const { layerCount, kvHeadCount, headDimensions } = model.config;
+  const weightBytes = model.parameterCount * (options.precision === "int8" ? 1 : FLOAT_BYTES);
+  const kvPoolBytes =
+    2 *
+    layerCount *
+    kvHeadCount *
+    headDimensions *
+    FLOAT_BYTES *
+    options.blockTokens *
+    options.blockCount;
+  if (weightBytes + kvPoolBytes < HEAP_BYTES_MAX) return;
+  throw new ModelError(
+    `The model needs ${toMebibytes(weightBytes)} MiB for weights and ${toMebibytes(kvPoolBytes)} MiB for ${options.blockCount} KV blocks, but a wasm heap holds ${toMebibytes(HEAP_BYTES_MAX)} MiB; take fewer blocks, int8, or another engine`,
+  );
 }
 
-class SegmentedExecutor implements OnnxExecutor {
-  readonly precision: Precision;
-  readonly eosTokenIds: readonly number[];
-  readonly revision: string;
-  readonly notes: readonly string[];
-  readonly vocabularyTokens: number;
-  readonly contextTokens: number;
-  readonly blockTokens: number;
-  readonly blockCount: number;
-  readonly batchTokensMax: number;
-  readonly memory: { readonly weightBytes: number; readonly kvPoolBytes: number };
-
-  readonly #runtime: SegmentRuntime;
-  readonly #segments: readonly Segment[];
-  readonly #attention: PagedAttention;
-  readonly #hiddenSize: number;
-  readonly #querySize: number;
-  readonly #qkvSize: number;
-  readonly #tokens: Region;
-  readonly #positions: Region;
-  readonly #slots: Region;
-  readonly #blockIds: Region;
-  /** A segment reads one and writes the other. */
-  readonly #hidden: readonly [Region, Region];
-  readonly #qkv: Region;
-  readonly #attended: Region;
-  readonly #logits: Region;
-  #state: "idle" | "running" | "closed" = "idle";
-
-  constructor({ options, model, runtime, segments, weightBytes, notes }: Parts) {
-    const { config } = model;
-    this.precision = options.precision;
-    this.eosTokenIds = model.eosTokenIds;
-    this.revision = model.revision;
-    this.notes = notes;
-    this.vocabularyTokens = config.vocabularyTokens;
-    this.contextTokens = config.contextTokens;
-    this.blockTokens = options.blockTokens;
-    this.blockCount = options.blockCount;
-    this.batchTokensMax = options.batchTokensMax;
-    this.#runtime = runtime;
-    this.#segments = segments;
-    this.#attention = new PagedAttention(runtime, config, options);
-    this.memory = { weightBytes, kvPoolBytes: this.#attention.kvPoolBytes };
-    this.#hiddenSize = config.hiddenSize;
-    this.#querySize = config.headCount * config.headDimensions;
-    this.#qkvSize = this.#querySize + 2 * config.kvHeadCount * config.headDimensions;
-    const rows = options.batchTokensMax;
-    const region = (bytes: number) => new Region(runtime, bytes);
-    this.#tokens = region(rows * INT_BYTES);
-    this.#positions = region(rows * INT_BYTES);
-    this.#slots = region(rows * INT_BYTES);
-    this.#blockIds = region(0);
-    this.#hidden = [region(rows * this.#hiddenSize * 4), region(rows * this.#hiddenSize * 4)];
-    this.#qkv = region(rows * this.#qkvSize * FLOAT_BYTES);
-    this.#attended = region(rows * this.#querySize * FLOAT_BYTES);
-    this.#logits = region(0);
-  }
-
-  async run(batch: Batch): Promise<Logits> {
-    assert(this.#state === "idle", `one step at a time: the executor is ${this.#state}`);
-    const packed = packBatch(batch, this);
-    this.#state = "running";
-    try {
-      return await this.#step(packed);
-    } finally {
-      this.#state = "idle";
-    }
-  }
-
-  async close(): Promise<void> {
-    assert(this.#state !== "running", "the executor closes between two steps");
-    if (this.#state === "closed") return;
-    this.#state = "closed";
-    await this.#runtime.close();
-  }
-
-  async #step(packed: PackedBatch): Promise<Logits> {
-    const rowCount = packed.tokens.length;
-    this.#tokens.setInts(packed.tokens);
-    this.#positions.setInts(packed.positions);
-    this.#slots.setInts(packed.slots);
-    this.#blockIds.setInts(packed.blockIds);
-    const tokens = this.#tokens.place("int32", [rowCount]);
-    const qkv = this.#qkv.place("float32", [rowCount, this.#qkvSize]);
-    const attended = this.#attended.place("float32", [rowCount, this.#querySize]);
-    const lastLayer = this.#segments.length - 2;
-    for (let layer = 0; layer <= lastLayer; layer++) {
-      const inputs = layer === 0 ? [tokens] : [this.#hiddenAt(layer - 1, rowCount), attended];
-      await this.#segments[layer]?.run(inputs, [this.#hiddenAt(layer, rowCount), qkv]);
-      this.#attend(layer, packed, layer === lastLayer);
-    }
-    return this.#head(packed, lastLayer);
-  }
-
-  #hiddenAt(layer: number, rowCount: number): TensorPlace {
-    return this.#hidden[layer % 2 === 0 ? 0 : 1].place("float32", [rowCount, this.#hiddenSize]);
-  }
-
-  /** After the last layer's attention only rows with logits go on, so only they attend, packed. */
-  #attend(layer: number, packed: PackedBatch, isLast: boolean): void {
-    const spans: AttentionSpan[] = [];
-    let outputRow = 0;
-    for (const span of packed.spans) {
-      const tokenCount = isLast ? span.logitRows : span.tokenCount;
-      const skipped = span.tokenCount - tokenCount;
-      if (tokenCount > 0) {
-        spans.push({
-          queryRow: span.firstRow + skipped,
-          outputRow,
-          tokenCount,
-          firstPosition: span.startPosition + skipped,
-          blockTable: this.#blockIds.address + span.firstBlock * INT_BYTES,
-        });
-      }
-      outputRow += tokenCount;
-    }
-    this.#attention.run(
-      layer,
-      {
-        qkv: this.#qkv.address,
-        attended: this.#attended.address,
-        rowCount: packed.tokens.length,
-        positions: this.#positions.address,
-        slots: this.#slots.address,
-      },
-      spans,
-    );
-  }
-
-  async #head(packed: PackedBatch, lastLayer: number): Promise<Logits> {
-    const rowCount = packed.logitRowCount;
-    const vocabularyTokens = this.vocabularyTokens;
-    if (rowCount === 0) return { rowCount, vocabularyTokens, values: new Float32Array(0) };
-    const source = this.#hidden[lastLayer % 2 === 0 ? 0 : 1];
-    const target = this.#hidden[lastLayer % 2 === 0 ? 1 : 0];
-    let row = 0;
-    for (const span of packed.spans) {
-      const first = span.firstRow + span.tokenCount - span.logitRows;
-      target.copyFloats(source, {
-        from: first * this.#hiddenSize,
-        to: row * this.#hiddenSize,
-        count: span.logitRows * this.#hiddenSize,
-      });
-      row += span.logitRows;
-    }
-    this.#logits.ensure(rowCount * vocabularyTokens * FLOAT_BYTES);
-    const hidden = target.place("float32", [rowCount, this.#hiddenSize]);
-    const attended = this.#attended.place("float32", [rowCount, this.#querySize]);
-    const logits = this.#logits.place("float32", [rowCount, vocabularyTokens]);
-    await this.#segments[lastLayer + 1]?.run([hidden, attended], [logits]);
-    return { rowCount, vocabularyTokens, values: this.#logits.floats(rowCount * vocabularyTokens) };
-  }
-}
-
-/** A stretch of the runtime's memory; it grows by at least half, so growth is rare and bounded. */
-class Region {
-  readonly #runtime: SegmentRuntime;
-  #address: number;
-  #byteLength: number;
-
-  constructor(runtime: SegmentRuntime, byteLength: number) {
-    this.#runtime = runtime;
-    this.#address = runtime.allocate(byteLength);
-    this.#byteLength = byteLength;
-  }
-
-  get address(): number {
-    return this.#address;
-  }
-
-  ensure(byteLength: number): void {
-    if (byteLength <= this.#byteLength) return;
-    this.#byteLength = Math.max(byteLength, Math.ceil(this.#byteLength * 1.5));
-    this.#address = this.#runtime.allocate(this.#byteLength);
-  }
-
-  setInts(values: Int32Array): void {
-    this.ensure(values.byteLength);
-    new Int32Array(this.#runtime.memory.buffer, this.#address, values.length).set(values);
-  }
-
-  floats(count: number): Float32Array {
-    return new Float32Array(this.#runtime.memory.buffer, this.#address, count);
-  }
-
-  copyFloats(source: Region, range: { from: number; to: number; count: number }): void {
-    const values = source.floats(range.from + range.count).subarray(range.from);
-    this.floats(range.to + range.count).set(values, range.to);
-  }
-
-  place(type: TensorPlace["type"], shape: readonly number[]): TensorPlace {
-    return { type, address: this.#address, shape };
-  }
+function toMebibytes(byteLength: number): number {
+  return Math.ceil(byteLength / 2 ** 20);
 }

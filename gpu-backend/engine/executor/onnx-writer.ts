@@ -26,7 +26,8 @@ const ONNX_OPSET = 21;
 const MICROSOFT_OPSET = 1;
 const ONNX_IR_VERSION = 10;
 
-const BYTES_PER_ELEMENT: Record<ElementType, number> = {
+/** Bytes of one element. */
+export const ELEMENT_BYTES: Record<ElementType, number> = {
   float32: 4,
   uint8: 1,
   int8: 1,
@@ -62,7 +63,7 @@ export class OnnxGraph {
   constant(type: ElementType, shape: readonly number[], values: ArrayBufferView): string {
     const elements = shape.reduce((product, size) => product * size, 1);
     assert(
-      values.byteLength === elements * BYTES_PER_ELEMENT[type],
+      values.byteLength === elements * ELEMENT_BYTES[type],
       `a ${type} tensor of shape [${shape.join(", ")}] has ${values.byteLength} bytes`,
     );
     const name = this.#newName("constant");

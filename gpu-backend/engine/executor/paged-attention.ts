@@ -84,7 +84,8 @@ export class PagedAttention {
       limits.blockTokens % TILE_TOKENS === 0,
       `blocks are whole tiles of ${TILE_TOKENS} tokens`,
     );
-    const kernel = instantiateWasm(readFileSync(KERNEL), runtime.memory);
+    const imports = { env: { memory: runtime.memory } };
+    const kernel = instantiateWasm(readFileSync(KERNEL), imports).instance.exports;
     assert(isKernel(kernel), "the compiled kernel fits its interface; run npm run build:kernel");
     this.#kernel = kernel;
     kernel.configure(headCount, kvHeadCount, headDimensions, limits.blockTokens);

@@ -3,6 +3,8 @@ import type { Matrix } from "../model/load-model.ts";
 
 /** A matrix in int8 with one scale an output: `w[i][o] ≈ values[i][o] * scales[o]`. */
 export interface QuantizedMatrix {
+  readonly inputs: number;
+  readonly outputs: number;
   /** `[inputs, outputs]`, as ONNX multiplies from the right. */
   readonly values: Int8Array;
   readonly scales: Float32Array;
@@ -28,7 +30,7 @@ export function quantizeMatrix(matrix: Matrix, weightMax: number): QuantizedMatr
       values[input * outputs + output] = Math.round(weight / scale);
     });
   }
-  return { values, scales };
+  return { inputs, outputs, values, scales };
 }
 
 /** The matrix in f32 as `[inputs, outputs]`. */

@@ -20,14 +20,29 @@ declare global {
   var WebAssembly: WebAssemblyApi;
 }
 
+/** Pages of 64 KiB in the 4 GiB that 32-bit addresses reach. */
 const PAGES_MAX = 65_536;
 
-/** Makes a memory that may grow to all of the 4 GiB that 32-bit addresses reach. */
+/** Makes a memory that may grow to the whole of its address space. */
 export function createWasmMemory(): WasmMemory {
   return new WebAssembly.Memory({ initial: 1, maximum: PAGES_MAX, shared: true });
 }
 
-/** Compiles a module and instantiates it with `env.memory`; returns its exports. */
-export function instantiateWasm(bytes: Uint8Array, memory: WasmMemory): unknown {
-  return new WebAssembly.Instance(new WebAssembly.Module(bytes), { env: { memory } }).exports;
+/** A compiled module and its instance. */
+export interface WasmInstance {
+  readonly compiled: object;
+  readonly instance: { readonly exports: unknown };
+}
+
+/** Compiles a module and instantiates it. */
+export function instantiateWasm(bytes: Uint8Array, imports: object): WasmInstance {
+  const compiled = new WebAssembly.Module(bytes);
+  return { compiled, instance: new WebAssembly.Instance(compiled, imports) };
+}
+
+/** Finds the memory among a module's imports, two levels deep as they are. */
+export function memoryAmong(imports: object): WasmMemory | undefined {
+  return Object.values(imports)
+    .flatMap((namespace: object) => Object.values(namespace))
+    .find((value: unknown) => value instanceof WebAssembly.Memory);
 }

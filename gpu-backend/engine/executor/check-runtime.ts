@@ -1,0 +1,44 @@
+import { assert } from "../../../src/base/assert.ts";
+import { OnnxGraph } from "./onnx-writer.ts";
+import type { SegmentRuntime } from "./segment-runtime.ts";
+
+const FLOAT_BYTES = 4;
+
+/**
+ * Multiplies small matrices, in several shapes and with an error between, and compares every number.
+ * Throws unless the runtime reads, writes and reports as we expect: it is how a change in ONNX
+ * Runtime's undocumented exports would show before a model runs on them.
+ */
+export async function checkRuntime(runtime: SegmentRuntime): Promise<void> {
+  const graph = new OnnxGraph();
+  graph.input("x", "float32", ["N", 2]);
+  const weights = graph.constant("float32", [2, 3], Float32Array.of(1, 2, 3, 10, 20, 30));
+  graph.apply("MatMul", ["x", weights], { outputs: ["y"] });
+  graph.output("y", "float32", ["N", 3]);
+  const segment = await runtime.load({ model: graph.toModel(), inputs: ["x"], outputs: ["y"] });
+  const x = runtime.allocate(4 * 2 * FLOAT_BYTES);
+  const y = runtime.allocate(4 * 3 * FLOAT_BYTES);
+  const multiply = async (rows: number, columns = 2) => {
+    await segment.run(
+      [{ type: "float32", address: x, shape: [rows, columns] }],
+      [{ type: "float32", address: y, shape: [rows, 3] }],
+    );
+  };
+  for (const rows of [1, 4, 1, 3]) {
+    const input = Float32Array.from({ length: rows * 2 }, (_, index) => index + rows);
+    new Float32Array(runtime.memory.buffer, x, input.length).set(input);
+    const results = new Float32Array(runtime.memory.buffer, y, 4 * 3).fill(0);
+    await multiply(rows);
+    results.forEach((result, index) => {
+      const row = Math.floor(index / 3);
+      const sum = (input[row * 2] ?? 0) + 10 * (input[row * 2 + 1] ?? 0);
+      const expected = row < rows ? sum * ((index % 3) + 1) : 0;
+      assert(result === expected, `row ${row} of ${rows} is ${expected}, not ${result}`);
+    });
+    const wrongShape = await multiply(rows, 1).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    assert(wrongShape instanceof Error, "a wrong shape is reported");
+  }
+}

@@ -1,0 +1,206 @@
+import { assert } from "../../../src/base/assert.ts";
+import type { SegmentGraph } from "./graph.ts";
+import { ELEMENT_BYTES, ELEMENT_TYPES } from "./onnx-writer.ts";
+import { loadOrtExports, type OrtExports } from "./ort-exports.ts";
+import {
+  ALIGNMENT_BYTES,
+  type Segment,
+  type SegmentRuntime,
+  type TensorPlace,
+} from "./segment-runtime.ts";
+import type { WasmMemory } from "./wasm-memory.ts";
+
+const POINTER_BYTES = 4;
+const ERROR_SEVERITY = 3;
+const ALL_OPTIMIZATIONS = 99;
+const SEQUENTIAL = 0;
+/** Tensors lie in the heap, not on a device. */
+const CPU = 1;
+const DIMENSIONS_MAX = 4;
+
+/** A tensor handle, good for as long as the place keeps its shape. */
+interface TensorHandle {
+  readonly shape: string;
+  readonly handle: number;
+}
+
+/** What a call of a session needs in the heap: names, and room for handles. */
+interface CallFrame {
+  readonly inputNames: number;
+  readonly inputs: number;
+  readonly outputNames: number;
+  readonly outputs: number;
+}
+
+/**
+ * Runs segments through the C exports of onnxruntime-web's wasm build, in whose heap everything
+ * lies: tensors are handed over by address, and outputs are written where we want them.
+ *
+ * The exports are undocumented, so `checkRuntime` must have passed before a model is trusted to it.
+ */
+export class DirectRuntime implements SegmentRuntime {
+  readonly memory: WasmMemory;
+  readonly #ort: OrtExports;
+  readonly #runOptions: number;
+  /** Room for two pointers, and for the dimensions of a tensor that is being made. */
+  readonly #scratch: number;
+  readonly #sessions: number[] = [];
+  /** By address. A place always has one type, so its shape alone tells whether a handle fits. */
+  readonly #tensors = new Map<number, TensorHandle>();
+
+  private constructor(ort: OrtExports, memory: WasmMemory) {
+    this.#ort = ort;
+    this.memory = memory;
+    this.#scratch = this.allocate(DIMENSIONS_MAX * POINTER_BYTES);
+    this.#succeed(ort.init(1, ERROR_SEVERITY));
+    this.#runOptions = this.#exist(ort.createRunOptions(ERROR_SEVERITY, 0, false, 0));
+  }
+
+  /** Instantiates ONNX Runtime with a heap of its own. Throws if the build is not as expected. */
+  static async create(): Promise<DirectRuntime> {
+    const { ort, memory } = await loadOrtExports();
+    return new DirectRuntime(ort, memory);
+  }
+
+  allocate(byteLength: number): number {
+    const address = this.#ort.allocate(byteLength + ALIGNMENT_BYTES);
+    if (address === 0) throw new RangeError(`No ${byteLength} bytes are left in the wasm heap`);
+    const aligned = Math.ceil(address / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
+    this.#bytes(aligned, byteLength).fill(0);
+    return aligned;
+  }
+
+  async load(graph: SegmentGraph): Promise<Segment> {
+    const session = await this.#createSession(graph.model);
+    this.#sessions.push(session);
+    const frame: CallFrame = {
+      inputNames: this.#namesOf(graph.inputs),
+      inputs: this.allocate(graph.inputs.length * POINTER_BYTES),
+      outputNames: this.#namesOf(graph.outputs),
+      outputs: this.allocate(graph.outputs.length * POINTER_BYTES),
+    };
+    return {
+      run: (inputs, outputs) => {
+        assert(
+          inputs.length === graph.inputs.length && outputs.length === graph.outputs.length,
+          `a segment with inputs ${graph.inputs.join()} and outputs ${graph.outputs.join()} got a place for each`,
+        );
+        return this.#run(session, frame, inputs, outputs);
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    for (const { handle } of this.#tensors.values()) this.#ort.releaseTensor(handle);
+    for (const session of this.#sessions) this.#ort.releaseSession(session);
+  }
+
+  #run(
+    session: number,
+    frame: CallFrame,
+    inputs: readonly TensorPlace[],
+    outputs: readonly TensorPlace[],
+  ): void {
+    this.#setPointers(
+      frame.inputs,
+      inputs.map((place) => this.#tensorAt(place)),
+    );
+    this.#setPointers(
+      frame.outputs,
+      outputs.map((place) => this.#tensorAt(place)),
+    );
+    const status = this.#ort.run(
+      session,
+      frame.inputNames,
+      frame.inputs,
+      inputs.length,
+      frame.outputNames,
+      outputs.length,
+      frame.outputs,
+      this.#runOptions,
+    );
+    assert(typeof status === "number", "this build runs synchronously");
+    this.#succeed(status);
+  }
+
+  async #createSession(model: Uint8Array): Promise<number> {
+    const ort = this.#ort;
+    const options = this.#exist(
+      // No memory pattern: one is kept for every shape ever seen, and a step may have any.
+      ort.createSessionOptions(
+        ALL_OPTIMIZATIONS,
+        true,
+        false,
+        SEQUENTIAL,
+        false,
+        0,
+        0,
+        ERROR_SEVERITY,
+        0,
+        0,
+      ),
+    );
+    const address = ort.allocate(model.byteLength);
+    if (address === 0) throw new RangeError(`No ${model.byteLength} bytes are left in the heap`);
+    try {
+      this.#bytes(address, model.byteLength).set(model);
+      return this.#exist(await ort.createSession(address, model.byteLength, options));
+    } finally {
+      ort.free(address);
+      ort.releaseSessionOptions(options);
+    }
+  }
+
+  /** Keeps one handle for each place, since a decoding batch keeps its shape for many steps. */
+  #tensorAt(place: TensorPlace): number {
+    const { type, address, shape } = place;
+    const key = shape.join();
+    const known = this.#tensors.get(address);
+    if (known?.shape === key) return known.handle;
+    if (known !== undefined) this.#ort.releaseTensor(known.handle);
+    assert(shape.length <= DIMENSIONS_MAX, `tensors have at most ${DIMENSIONS_MAX} dimensions`);
+    const bytes = shape.reduce((product, size) => product * size, ELEMENT_BYTES[type]);
+    this.#setPointers(this.#scratch, shape);
+    const handle = this.#exist(
+      this.#ort.createTensor(ELEMENT_TYPES[type], address, bytes, this.#scratch, shape.length, CPU),
+    );
+    this.#tensors.set(address, { shape: key, handle });
+    return handle;
+  }
+
+  /** Writes C strings and an array of pointers to them, which live as long as the runtime. */
+  #namesOf(names: readonly string[]): number {
+    const pointers = names.map((name) => {
+      const text = new TextEncoder().encode(name);
+      const address = this.allocate(text.length + 1);
+      this.#bytes(address, text.length).set(text);
+      return address;
+    });
+    const array = this.allocate(pointers.length * POINTER_BYTES);
+    this.#setPointers(array, pointers);
+    return array;
+  }
+
+  #setPointers(address: number, pointers: readonly number[]): void {
+    new Uint32Array(this.memory.buffer, address, pointers.length).set(pointers);
+  }
+
+  #bytes(address: number, length: number): Uint8Array {
+    return new Uint8Array(this.memory.buffer, address, length);
+  }
+
+  #exist(handle: number): number {
+    if (handle === 0) throw this.#lastError();
+    return handle;
+  }
+
+  #succeed(status: number): void {
+    if (status !== 0) throw this.#lastError();
+  }
+
+  #lastError(): Error {
+    this.#ort.getLastError(this.#scratch, this.#scratch + POINTER_BYTES);
+    const [code = 0, message = 0] = new Uint32Array(this.memory.buffer, this.#scratch, 2);
+    return new Error(`ONNX Runtime: ${this.#ort.readText(message)} (code ${code})`);
+  }
+}
