@@ -88,7 +88,10 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
   const { precision, model } = flags;
   const modelFolder = model === undefined ? undefined : resolve(model);
   const folder = createRunFolder();
-  const endings = listenForEndings(flags["exit-with-stdin"], () => report({ event: "stopping" }));
+  const stdin = flags["exit-with-stdin"] ? process.stdin : undefined;
+  const endings = listenForEndings({ signals: process, stdout: process.stdout, stdin }, () =>
+    report({ event: "stopping" }),
+  );
   const onLine = (part: string, line: string) => {
     if (flags.verbose) terminal.complain(`[${part}] ${line}`);
   };

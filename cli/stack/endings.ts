@@ -1,3 +1,5 @@
+import type { EventEmitter } from "node:events";
+import type { Readable } from "node:stream";
 import type { StackEnding } from "./stack.ts";
 
 /** What ends a stack, and how to stop listening for it. */
@@ -5,37 +7,47 @@ export interface Endings extends StackEnding {
   release(): void;
 }
 
+/** Where a program hears that it should end. */
+export interface EndingSources {
+  /** Emits the signals that this program is sent: `process` itself. */
+  readonly signals: EventEmitter;
+  readonly stdout: EventEmitter;
+  /** Absent: its end means nothing. */
+  readonly stdin: Readable | undefined;
+}
+
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
- * Listens for what asks this program to end: the first signal stops, the second kills. So do the end
- * of stdin, if asked for, and a reader of our output that has gone.
+ * Listens for what asks this program to end: the first signal stops, a second one kills. The end of
+ * stdin and a reader of our output that has gone stop as well.
  */
-export function listenForEndings(withStdin: boolean, onStop: () => void): Endings {
-  const stop = new AbortController();
-  const kill = new AbortController();
-  const end = () => {
-    if (stop.signal.aborted) {
-      kill.abort();
-      return;
-    }
+export function listenForEndings(
+  { signals, stdout, stdin }: EndingSources,
+  onStop: () => void,
+): Endings {
+  const stopping = new AbortController();
+  const killing = new AbortController();
+  const stop = () => {
+    if (stopping.signal.aborted) return;
     onStop();
-    stop.abort();
+    stopping.abort();
   };
-  const endOnce = () => {
-    if (!stop.signal.aborted) end();
+  const stopOrKill = () => {
+    if (stopping.signal.aborted) killing.abort();
+    else stop();
   };
 
-  for (const signal of SIGNALS) process.on(signal, end);
-  process.stdout.on("error", endOnce);
-  if (withStdin) process.stdin.once("close", endOnce).resume();
+  for (const signal of SIGNALS) signals.on(signal, stopOrKill);
+  stdout.on("error", stop);
+  stdin?.once("close", stop).resume();
   return {
-    stop: stop.signal,
-    kill: kill.signal,
+    stop: stopping.signal,
+    kill: killing.signal,
     release() {
-      for (const signal of SIGNALS) process.off(signal, end);
+      for (const signal of SIGNALS) signals.off(signal, stopOrKill);
       // An open stdin would keep Node alive when all is done.
-      if (withStdin) process.stdin.off("close", endOnce).destroy();
+      stdin?.off("close", stop).destroy();
     },
   };
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminAccess } from "../admin-client.ts";
 import { applyConfiguration } from "../admin-client.ts";
 import type { ChildPlan } from "./child.ts";
@@ -36,7 +37,8 @@ export interface StackEnding {
   readonly kill: AbortSignal;
 }
 
-const READY_WITHIN_MS = 60_000;
+const READY_WITHIN_MS = 120_000;
+const CAUSE_WITHIN_MS = 1000;
 
 /**
  * Runs a gateway and its engines as one thing, from their start until `ending.stop`; when it
@@ -65,6 +67,8 @@ export async function runStack(
     await becomeReady(wiring, { gateway, engines }, over);
     if (!over.aborted) onReady();
   } catch (failure) {
+    // A part that dies shows first as a connection that is refused; its own end says more.
+    await Promise.race([whenAborted(over), sleep(CAUSE_WITHIN_MS)]);
     lose(failure);
   }
   await whenAborted(over);

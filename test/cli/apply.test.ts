@@ -107,12 +107,14 @@ describe("sluice apply", () => {
   });
 
   test("a refusal is told in the gateway's own words", async () => {
-    gateway.status = 409;
-    gateway.answer = JSON.stringify({ error: { message: "Version 5 is live" } });
+    gateway.status = 412;
+    gateway.answer = JSON.stringify({
+      error: { message: "Expected version 3 to be live, found version 5" },
+    });
     expect(await runRecorded("apply", FILE, `--url=${url}`)).toEqual({
       exitCode: 1,
       stdout: "",
-      stderr: `The gateway at ${url} refused (409): Version 5 is live`,
+      stderr: `The gateway at ${url} refused (412): Expected version 3 to be live, found version 5`,
     });
     gateway.answer = "<html>";
     expect((await runRecorded("apply", FILE, `--url=${url}`)).stderr).toContain("no reason");

@@ -9,7 +9,7 @@ afterEach(() => stack?.dispose());
 
 /** Starts a stack and lists its programs: more than the parts that the command line itself knows. */
 async function startWithPrograms(): Promise<readonly LiveProgram[]> {
-  stack = await RunningStack.ready();
+  stack = await RunningStack.ready("--replicas", "1");
   const programs = descendantsOf(stack.pid);
   for (const part of ["keeper.mjs", "wrangler", "workerd", "gpu-backend/main.ts"]) {
     expect(programs.map(({ commandLine }) => commandLine)).toContainEqual(

@@ -30,7 +30,7 @@ describe("a gateway whose engines are killed", () => {
       body: JSON.stringify({
         model: MODEL,
         stream: true,
-        temperature: 1,
+        temperature: 0,
         messages: asUser("Tell me a very long story."),
       }),
     });

@@ -30,6 +30,8 @@ export class RunningStack {
   readonly gatewayPort: number;
   readonly replicaPorts: readonly number[];
   readonly #cli: Child;
+  /** The configuration that it was started with. */
+  readonly file: string;
   readonly #folder: RunFolder;
   readonly #events: UpEvent[] = [];
 
@@ -43,8 +45,8 @@ export class RunningStack {
     this.secrets = secrets;
     this.gatewayPort = gatewayPort;
     this.replicaPorts = replicaPorts;
-    const file = writeLocalConfiguration(folder.path, replicaPorts);
-    const words = ["up", file, "--port", String(gatewayPort), "--json", "--exit-with-stdin"];
+    this.file = writeLocalConfiguration(folder.path, replicaPorts);
+    const words = ["up", this.file, "--port", String(gatewayPort), "--json", "--exit-with-stdin"];
     this.#cli = new Child({
       command: [process.execPath, LAUNCHER, ...words, ...flags],
       folder: folder.path,
@@ -76,6 +78,11 @@ export class RunningStack {
 
   get gatewayUrl(): string {
     return `http://127.0.0.1:${this.gatewayPort}`;
+  }
+
+  /** A folder for whatever a test writes; it goes with the stack. */
+  get folderPath(): string {
+    return this.#folder.path;
   }
 
   /** The id of the command line's own program. */
