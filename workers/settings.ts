@@ -26,12 +26,12 @@ const PUBLISHED_SECRET_PREFIX = "sluice-local-";
 
 // A bearer travels in a header and must arrive as it was typed.
 const Secret = z
-  .string()
+  .string("is missing")
   .min(SECRET_LENGTH_MIN, `must have ${SECRET_LENGTH_MIN} characters or more`)
   .regex(/^[\x21-\x7e]*$/, "must be printable ASCII without spaces");
 
 const CacheMaster = z
-  .string()
+  .string("is missing")
   .regex(/^[A-Za-z0-9_-]{43}=?$/, `must be ${CACHE_MASTER_BYTES} bytes as base64url`)
   .transform((text) => {
     const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
@@ -70,13 +70,10 @@ export function settingsOf(env: Env): Settings {
 function parseSettings(env: Env): Settings {
   const parsed = CheckedVariables.safeParse(env);
   if (!parsed.success) {
-    const faults = parsed.error.issues.map(
-      (issue) =>
-        `${String(issue.path[0])} ${issue.input === undefined ? "is missing" : issue.message}`,
-    );
+    const faults = parsed.error.issues.map(({ path, message }) => `${String(path[0])} ${message}`);
     throw new GatewayError({
       code: "not_configured",
-      message: `The gateway is not configured to serve: ${[...new Set(faults)].join("; ")}`,
+      message: `The gateway is not configured to serve: ${faults.join("; ")}`,
     });
   }
   return {
