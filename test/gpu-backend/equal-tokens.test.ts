@@ -1,0 +1,168 @@
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Engine } from "../../gpu-backend/engine/engine.ts";
+import {
+  createOnnxExecutor,
+  type OnnxExecutor,
+} from "../../gpu-backend/engine/executor/onnx-executor.ts";
+import type { GenerateEvent, GenerateRequest } from "../../gpu-backend/engine/generate-request.ts";
+import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
+import { loadTokenizer, type Tokenizer } from "../../gpu-backend/engine/tokenizer/tokenizer.ts";
+import { hashBlock } from "../../gpu-backend/hash-block.ts";
+import { type Random, seededRandom } from "../../src/base/random.ts";
+import { ENGINE_START_MS_MAX } from "../support/running-engine.ts";
+
+const MODEL = fileURLToPath(new URL("../../gpu-backend/models/sluice-tiny", import.meta.url));
+const SEEDS = [1, 2];
+const REQUESTS_PER_MIX = 10;
+const MIXES_MS_MAX = 120_000;
+
+/** A pool that two or three requests outgrow, and steps that cut every longer prompt into chunks. */
+const TIGHT = { blockCount: 11, batchTokensMax: 40 };
+const ROOMY = { blockCount: 64, batchTokensMax: 256 };
+
+const SYSTEM_PROMPTS = [
+  "You are a pirate. Begin each answer with Captain, and be short and kind to all who ask you.",
+  "Answer in one sentence. The user is a small child who likes animals, boats and long stories.",
+];
+const QUESTIONS = [
+  "Tell me a story about a fox named Lily.",
+  "Count from 3 to 30.",
+  "写一个关于兔子的小故事。",
+  "Repeat the text:\nThe wolf walked to the market with his friend Ali every single day of the week.",
+];
+
+/** Requests of which some share a beginning, greedy and drawn, short and long. */
+function aMix(tokenizer: Tokenizer, random: Random): GenerateRequest[] {
+  const pick = <T>(values: readonly T[]): T => {
+    const value = values[Math.floor(random() * values.length)];
+    if (value === undefined) throw new Error("Nothing to pick from");
+    return value;
+  };
+  return Array.from({ length: REQUESTS_PER_MIX }, (_, index) => {
+    const system = pick(SYSTEM_PROMPTS);
+    const question = pick(QUESTIONS);
+    const text = `<|bos|><|system|>${system}<|end|><|user|>${question}<|end|><|assistant|>`;
+    return {
+      id: `request-${index}`,
+      promptTokens: tokenizer.encodePieces(tokenizer.specialTokens.split(text)),
+      outputTokensMax: 16 + Math.floor(random() * 70),
+      sampling: {
+        temperature: pick([0, 0.8, 1.3]),
+        topK: pick([0, 20]),
+        topP: pick([1, 0.9]),
+        seed: Math.floor(random() * 2 ** 32),
+      },
+      stopTokenIds: [1, 5],
+      cacheSalt: pick(["a", "b"]),
+    };
+  });
+}
+
+function anEngine(executor: OnnxExecutor, options: { sequencesMax: number; prefixCache: boolean }) {
+  return new Engine({
+    blockCount: executor.blockCount,
+    blockTokens: executor.blockTokens,
+    contextTokens: executor.contextTokens,
+    batchTokensMax: executor.batchTokensMax,
+    queueMax: REQUESTS_PER_MIX,
+    modelRevision: executor.revision,
+    hashBlock,
+    ...options,
+  });
+}
+
+/** What one request came to: its tokens, then why it ended. */
+type Outcome = readonly (number | string)[];
+
+interface Run {
+  readonly outcomes: ReadonlyMap<string, Outcome>;
+  readonly engine: Engine;
+  /** Prompts that took more than one step. */
+  readonly chunkedPrompts: number;
+  readonly rowsMax: number;
+}
+
+/** Serves requests to their ends; all of them are there from the beginning. */
+async function serve(
+  executor: OnnxExecutor,
+  engine: Engine,
+  requests: readonly GenerateRequest[],
+): Promise<Run> {
+  const outcomes = new Map<string, (number | string)[]>(requests.map(({ id }) => [id, []]));
+  const hear = (events: readonly GenerateEvent[]) => {
+    for (const event of events) {
+      if (event.kind === "token") outcomes.get(event.id)?.push(event.tokenId);
+      else outcomes.get(event.id)?.push(event.kind === "finished" ? event.reason : event.kind);
+    }
+  };
+  for (const request of requests) hear(engine.submit(request, 0));
+  const chunked = new Set<string>();
+  let rowsMax = 0;
+  for (;;) {
+    const { batch, events } = engine.plan(0);
+    hear(events);
+    if (batch === undefined) break;
+    const logits = await executor.run(batch);
+    const { tokens } = sampleBatch(batch, logits.values, logits.vocabularyTokens);
+    hear(engine.commit(batch, tokens));
+    engine.checkInvariants();
+    for (const row of batch.rows) if (row.logits === "none") chunked.add(row.sequenceId);
+    rowsMax = Math.max(rowsMax, batch.rows.length);
+  }
+  return { outcomes, engine, chunkedPrompts: chunked.size, rowsMax };
+}
+
+/** Serves each request in an engine of its own: whole prompts, nothing cached, nobody beside it. */
+async function serveAlone(
+  executor: OnnxExecutor,
+  requests: readonly GenerateRequest[],
+): Promise<ReadonlyMap<string, Outcome>> {
+  const alone = new Map<string, Outcome>();
+  for (const request of requests) {
+    const engine = anEngine(executor, { sequencesMax: 1, prefixCache: false });
+    const run = await serve(executor, engine, [request]);
+    expect(run.chunkedPrompts).toBe(0);
+    alone.set(request.id, run.outcomes.get(request.id) ?? []);
+  }
+  return alone;
+}
+
+describe.each(["f32", "int8"] as const)("with the bundled model in %s", (precision) => {
+  let tokenizer: Tokenizer;
+  let tight: OnnxExecutor;
+  let roomy: OnnxExecutor;
+  beforeAll(async () => {
+    const common = { model: MODEL, precision, blockTokens: 16 };
+    tokenizer = await loadTokenizer(MODEL);
+    tight = await createOnnxExecutor({ ...common, ...TIGHT });
+    roomy = await createOnnxExecutor({ ...common, ...ROOMY });
+  }, ENGINE_START_MS_MAX);
+  afterAll(async () => {
+    await tight.close();
+    await roomy.close();
+  });
+
+  test(
+    "batched, chunked, hit and preempted tokens equal those of a request alone",
+    async () => {
+      const happened = { rowsMax: 0, chunkedPrompts: 0, hitTokens: 0, preemptions: 0 };
+      for (const seed of SEEDS) {
+        const requests = aMix(tokenizer, seededRandom(seed));
+        const alone = await serveAlone(roomy, requests);
+        const engine = anEngine(tight, { sequencesMax: 6, prefixCache: true });
+        const together = await serve(tight, engine, requests);
+        expect(together.outcomes, `seed ${seed}`).toEqual(alone);
+        expect(engine.load().usedBlocks).toBe(0);
+        happened.rowsMax = Math.max(happened.rowsMax, together.rowsMax);
+        happened.chunkedPrompts += together.chunkedPrompts;
+        happened.hitTokens += engine.counters.prefix.hitTokens;
+        happened.preemptions += engine.counters.preemptions;
+      }
+      // The equality proves nothing of what did not happen.
+      expect(happened.rowsMax).toBeGreaterThan(2);
+      expect(Math.min(...Object.values(happened))).toBeGreaterThan(0);
+    },
+    MIXES_MS_MAX,
+  );
+});

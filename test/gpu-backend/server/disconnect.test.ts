@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { eventually } from "../../support/eventually.ts";
+import {
+  ENGINE_START_MS_MAX,
+  LONG_TASK,
+  readCompletion,
+  startEngine,
+  type TestEngine,
+} from "../../support/running-engine.ts";
+
+let engine: TestEngine;
+beforeAll(async () => {
+  engine = await startEngine(["--max-sequences", "2"]);
+}, ENGINE_START_MS_MAX);
+afterAll(() => engine.stop());
+
+/** How many tokens the whole answer would have: what a test takes for granted is still to come. */
+async function fullOutputTokens(): Promise<number> {
+  return (await readCompletion(await engine.chat(LONG_TASK))).usage.completion_tokens;
+}
+
+/** The line that the log has of the last request that ended. */
+function lastEnding() {
+  return engine.log.findLast((line) => line["event"] === "request-ended");
+}
+
+test("a client that leaves in the middle of a stream frees its blocks at once", async () => {
+  const fullTokens = await fullOutputTokens();
+  const before = await engine.metric("engine_generation_tokens_total");
+  const abort = new AbortController();
+  const response = await engine.chat({ ...LONG_TASK, stream: true }, { signal: abort.signal });
+  const reader = response.body?.getReader();
+  await reader?.read();
+  expect(await engine.metric("engine_kv_cache_usage_perc")).toBeGreaterThan(0);
+  abort.abort();
+  expect(await engine.idleKvUsage()).toBe(0);
+  const generatedTokens = (await engine.metric("engine_generation_tokens_total")) - before;
+  expect(generatedTokens).toBeLessThan(fullTokens / 2);
+  expect(lastEnding()).toMatchObject({ outcome: "cancelled" });
+});
+
+test("a client that leaves while it waits for a whole answer frees its blocks at once", async () => {
+  const fullTokens = await fullOutputTokens();
+  const before = await engine.metric("engine_generation_tokens_total");
+  const abort = new AbortController();
+  const gone = engine.chat(LONG_TASK, { signal: abort.signal }).catch((error: unknown) => error);
+  await eventually("the request runs", async () => {
+    return (await engine.metric("engine_num_requests_running")) === 1;
+  });
+  abort.abort();
+  expect(await gone).toBeInstanceOf(DOMException);
+  expect(await engine.idleKvUsage()).toBe(0);
+  const generatedTokens = (await engine.metric("engine_generation_tokens_total")) - before;
+  expect(generatedTokens).toBeLessThan(fullTokens / 2);
+  expect(lastEnding()).toMatchObject({ outcome: "cancelled" });
+});
+
+test("a client that leaves while it is queued is never computed", async () => {
+  const { usage } = await readCompletion(await engine.chat({ ...LONG_TASK, max_tokens: 1 }));
+  const before = await engine.metric("engine_prompt_tokens_total");
+  const aborts = Array.from({ length: 3 }, () => new AbortController());
+  const answers = aborts.map(({ signal }) =>
+    engine.chat(LONG_TASK, { signal }).catch((error: unknown) => error),
+  );
+  await eventually("two run and one waits", async () => {
+    const running = await engine.metric("engine_num_requests_running");
+    return running === 2 && (await engine.metric("engine_num_requests_waiting")) === 1;
+  });
+  aborts[2]?.abort();
+  await eventually("none waits", async () => {
+    return (await engine.metric("engine_num_requests_waiting")) === 0;
+  });
+  for (const abort of aborts) abort.abort();
+  await Promise.all(answers);
+  expect(await engine.idleKvUsage()).toBe(0);
+  const promptTokens = (await engine.metric("engine_prompt_tokens_total")) - before;
+  expect(promptTokens).toBeLessThanOrEqual(2 * usage.prompt_tokens);
+});
+
+test("a disconnect is no error of the engine", async () => {
+  expect(engine.log.filter((line) => line["level"] === "error")).toEqual([]);
+  await expect(engine.metric('engine_request_errors_total{code="internal_error"}')).rejects.toThrow(
+    "There is no metric",
+  );
+});
