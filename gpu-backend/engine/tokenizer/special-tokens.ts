@@ -9,13 +9,11 @@ export type PromptPiece = number | string;
  */
 export class SpecialTokens {
   readonly #tokens: ReadonlyMap<string, AddedToken>;
-  readonly #pattern: RegExp | undefined;
+  readonly #pattern: RegExp;
 
   constructor(addedTokens: readonly AddedToken[]) {
     const special = addedTokens.filter((token) => token.special);
     this.#tokens = new Map(special.map((token) => [token.content, token]));
-    // A pattern of no alternatives would match the empty string everywhere.
-    if (special.length === 0) return;
     const contents = [...this.#tokens.keys()].toSorted((a, b) => b.length - a.length);
     this.#pattern = new RegExp(contents.map(escapePattern).join("|"), "gu");
   }
@@ -27,7 +25,6 @@ export class SpecialTokens {
 
   /** Splits trusted text at its special tokens; joined, the pieces give the text back. */
   split(text: string): PromptPiece[] {
-    if (this.#pattern === undefined) return [text];
     const pieces: PromptPiece[] = [];
     let isTrimmedAtStart = false;
     let start = 0;
@@ -39,6 +36,7 @@ export class SpecialTokens {
     };
     for (const match of text.matchAll(this.#pattern)) {
       const token = this.#tokens.get(match[0]);
+      // Without any special tokens the pattern matches the empty string, which is none.
       if (token === undefined) continue;
       addText(match.index, token.lstrip);
       pieces.push(token.id);

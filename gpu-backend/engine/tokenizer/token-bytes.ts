@@ -31,18 +31,15 @@ export class TokenBytes {
 
 /** Reads the bytes of a byte-level BPE's tokens; throws unless each single byte is a token. */
 export function byteLevelTokenBytes(file: TokenizerFile): TokenBytes {
-  const added = new Map(file.added_tokens.map((token) => [token.id, token]));
   const bytesById = new Map<number, Uint8Array>();
-  const singleBytes = new Set<number>();
   for (const [token, id] of Object.entries(file.model.vocab)) {
-    if (added.has(id)) continue;
-    const bytes = bytesOfToken(token);
-    bytesById.set(id, bytes);
-    if (bytes.length === 1 && bytes[0] !== undefined) singleBytes.add(bytes[0]);
+    bytesById.set(id, bytesOfToken(token));
   }
-  for (const token of added.values()) {
+  for (const token of file.added_tokens) {
     bytesById.set(token.id, token.special ? new Uint8Array() : UTF8.encode(token.content));
   }
+  const single = [...bytesById.values()].filter((bytes) => bytes.length === 1);
+  const singleBytes = new Set(single.map(([byte]) => byte));
   if (singleBytes.size !== BYTE_VALUES) {
     throw new Error(`Expected a token for each of 256 bytes, found ${singleBytes.size} of them`);
   }

@@ -38,7 +38,7 @@ export class Tokenizer {
   /** Encodes text in which nothing is special. Lone surrogates become U+FFFD. */
   encodeText(text: string): number[] {
     if (text === "") return [];
-    return this.#encoder.encode(text.toWellFormed(), { add_special_tokens: false }).ids;
+    return this.#encoder.encode(text, { add_special_tokens: false }).ids;
   }
 
   /** Encodes a prompt whose special tokens were found before. */
@@ -101,17 +101,16 @@ function longestTokenBytes(tokenBytes: TokenBytes): Uint32Array {
  * so that no text at all encodes to them. Other added tokens are ordinary words and stay.
  */
 function withoutSpecialTokens(file: TokenizerFile): TokenizerFile {
-  const special = file.added_tokens.filter((token) => token.special);
-  const ids = new Set(special.map((token) => token.id));
-  const contents = new Set(special.map((token) => token.content));
-  const vocabulary = Object.entries(file.model.vocab).filter(([, id]) => !ids.has(id));
+  const ids = new Set(file.added_tokens.filter((token) => token.special).map(({ id }) => id));
+  const entries = Object.entries(file.model.vocab);
+  const special = new Set(entries.filter(([, id]) => ids.has(id)).map(([token]) => token));
   return {
     ...file,
     added_tokens: file.added_tokens.filter((token) => !token.special),
     model: {
       ...file.model,
-      vocab: Object.fromEntries(vocabulary),
-      merges: file.model.merges.filter((merge) => !contents.has(mergedToken(merge))),
+      vocab: Object.fromEntries(entries.filter(([token]) => !special.has(token))),
+      merges: file.model.merges.filter((merge) => !special.has(mergedToken(merge))),
     },
   };
 }

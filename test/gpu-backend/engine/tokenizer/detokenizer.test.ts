@@ -88,8 +88,11 @@ describe("Detokenizer", () => {
     expect(piecesOf(TOKENIZER.tokenBytes, ids).join("")).toBe(" leading");
   });
 
-  test("an answer that ends inside a character ends with U+FFFD", () => {
+  test("an answer that ends inside a character ends with U+FFFD, once", () => {
     expect(piecesOf(BYTE_TOKENS, [0x41, 0xe4, 0xbd])).toEqual(["A", "", "", "\uFFFD"]);
+    const detokenizer = new Detokenizer(BYTE_TOKENS);
+    detokenizer.push(0xe4);
+    expect([detokenizer.end(), detokenizer.end()]).toEqual(["\uFFFD", ""]);
   });
 
   test("special tokens and ids without a token have no text, even inside a character", () => {

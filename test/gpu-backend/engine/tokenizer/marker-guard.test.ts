@@ -58,9 +58,10 @@ describe("MarkerGuard", () => {
   });
 
   test("markers that share no character have a guard each", () => {
-    const guard = new MarkerGuard(["<s>", "[INST]", "<｜end｜>"], ["[INST]"]);
-    const { protect } = exchangeFor(guard, []);
-    for (const marker of ["<s>", "[INST]", "<｜end｜>"]) expect(protect(marker)).not.toBe(marker);
+    const markers = ["<s>", "[INST]", "<｜end｜>"];
+    const { protect, restore } = exchangeFor(new MarkerGuard(markers, ["[INST]"]), []);
+    for (const marker of markers) expect(protect(marker)).not.toBe(marker);
+    expect(restore(protect(markers.join("")))).toBe(markers.join(""));
   });
 
   test("stand-ins occur neither in the texts nor in the template", () => {

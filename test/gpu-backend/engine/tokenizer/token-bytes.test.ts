@@ -63,10 +63,18 @@ describe("byteLevelTokenBytes", () => {
   });
 
   test("a vocabulary that lacks a byte is refused, because some text would be lost", () => {
-    const json = bundledTokenizerJson();
-    delete json.model.vocab["a"];
-    expect(() => byteLevelTokenBytes(TokenizerFile.parse(json))).toThrow(
-      "Expected a token for each of 256 bytes, found 255 of them",
-    );
+    const lacking = bundledTokenizerJson();
+    delete lacking.model.vocab["a"];
+    const special = bundledTokenizerJson();
+    special.added_tokens.push({
+      id: Number(special.model.vocab["a"]),
+      content: "a",
+      special: true,
+    });
+    for (const json of [lacking, special]) {
+      expect(() => byteLevelTokenBytes(TokenizerFile.parse(json))).toThrow(
+        "Expected a token for each of 256 bytes, found 255 of them",
+      );
+    }
   });
 });
