@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import asc from "assemblyscript/asc";
+import { main } from "assemblyscript/asc";
 
 const SOURCE = "paged-attention.ts";
 const TARGET = "paged-attention.wasm";
@@ -21,7 +21,8 @@ const OPTIONS = [
 /** Compiles the kernel and returns the bytes of the module; throws with the compiler's messages. */
 export async function compileKernel() {
   let kernel;
-  const { error, stderr } = await asc.main([SOURCE, `--outFile=${TARGET}`, ...OPTIONS], {
+  let messages = "";
+  const { error } = await main([SOURCE, `--outFile=${TARGET}`, ...OPTIONS], {
     readFile: (name) => {
       const path = join(import.meta.dirname, name);
       return existsSync(path) ? readFileSync(path, "utf8") : null;
@@ -30,8 +31,13 @@ export async function compileKernel() {
       kernel = contents;
     },
     listFiles: () => [],
+    stderr: {
+      write: (text) => {
+        messages += text;
+      },
+    },
   });
-  if (error) throw new Error(`${SOURCE} does not compile\n${stderr.toString()}`);
+  if (error) throw new Error(`${SOURCE} does not compile\n${messages}`);
   return kernel;
 }
 

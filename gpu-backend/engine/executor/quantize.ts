@@ -10,6 +10,9 @@ export interface QuantizedMatrix {
   readonly scales: Float32Array;
 }
 
+/** An output whose weights are all below this is zero; its scale could not be told from zero. */
+const LARGEST_MIN = 1e-30;
+
 /**
  * Quantizes each output of the matrix on its own, to whole numbers within ±`weightMax`. The largest
  * weight of an output is hit exactly, so the error of any is at most half a scale.
@@ -23,8 +26,7 @@ export function quantizeMatrix(matrix: Matrix, weightMax: number): QuantizedMatr
     const row = weights.subarray(output * inputs, (output + 1) * inputs);
     let largest = 0;
     for (const weight of row) largest = Math.max(largest, Math.abs(weight));
-    // An output without weights is exact at any scale.
-    const scale = largest === 0 ? 1 : largest / weightMax;
+    const scale = largest < LARGEST_MIN ? 1 : Math.fround(largest / weightMax);
     scales[output] = scale;
     row.forEach((weight, input) => {
       values[input * outputs + output] = Math.round(weight / scale);

@@ -1,0 +1,61 @@
+import { describe, expect, test } from "vitest";
+import { checkRuntime } from "../../../../gpu-backend/engine/executor/check-runtime.ts";
+import {
+  openRuntime,
+  type RuntimeKind,
+} from "../../../../gpu-backend/engine/executor/open-runtime.ts";
+import type {
+  Segment,
+  SegmentRuntime,
+} from "../../../../gpu-backend/engine/executor/segment-runtime.ts";
+
+/** The public runtime, with segments that run in another way. */
+async function brokenRuntime(breakRun: (run: Segment["run"]) => Segment["run"]) {
+  const { runtime } = await openRuntime("public");
+  const broken: SegmentRuntime = {
+    memory: runtime.memory,
+    allocate: (byteLength) => runtime.allocate(byteLength),
+    load: async (graph) => {
+      const segment = await runtime.load(graph);
+      return { run: breakRun((inputs, outputs) => segment.run(inputs, outputs)) };
+    },
+    close: () => runtime.close(),
+  };
+  return broken;
+}
+
+describe("checkRuntime", () => {
+  test.each<RuntimeKind>(["direct", "public"])("the %s runtime passes", async (kind) => {
+    const opened = await openRuntime(kind);
+    expect(opened).toMatchObject({ kind, notes: [] });
+    await expect(checkRuntime(opened.runtime)).resolves.toBeUndefined();
+    await opened.runtime.close();
+  });
+
+  test("a runtime that writes nothing fails", async () => {
+    const runtime = await brokenRuntime(() => async () => undefined);
+    await expect(checkRuntime(runtime)).rejects.toThrow("row 0 of 1 is");
+  });
+
+  test("a runtime that forgets a row after the shape changed fails", async () => {
+    const runtime = await brokenRuntime((run) => (inputs, outputs) => {
+      const firstRow = [{ type: "float32", address: 0, shape: [1, 2] }] as const;
+      const [input] = inputs;
+      const [output] = outputs;
+      if (input?.shape[0] !== 3 || output === undefined) return run(inputs, outputs);
+      return run([{ ...firstRow[0], address: input.address }], [{ ...output, shape: [1, 3] }]);
+    });
+    await expect(checkRuntime(runtime)).rejects.toThrow("row 1 of 3 is");
+  });
+
+  test("a runtime that swallows errors fails", async () => {
+    const runtime = await brokenRuntime((run) => async (inputs, outputs) => {
+      try {
+        await run(inputs, outputs);
+      } catch {
+        // The error is what this runtime loses.
+      }
+    });
+    await expect(checkRuntime(runtime)).rejects.toThrow("a wrong shape is reported");
+  });
+});

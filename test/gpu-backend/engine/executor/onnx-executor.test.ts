@@ -1,0 +1,184 @@
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import * as fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  createOnnxExecutor,
+  type OnnxExecutor,
+  type OnnxExecutorOptions,
+} from "../../../../gpu-backend/engine/executor/onnx-executor.ts";
+import { ModelError } from "../../../../gpu-backend/engine/model/model-error.ts";
+import { aBatch, blocksFrom } from "./batches.ts";
+import { naiveLogits } from "./naive-llama.ts";
+import { aConfig, aModel } from "./random-model.ts";
+
+const DRAFT = join(import.meta.dirname, "../../../../gpu-backend/models/sluice-tiny-draft");
+
+const OPTIONS = { precision: "f32", blockTokens: 16, blockCount: 16, batchTokensMax: 64 } as const;
+
+const create = (changes: Partial<OnnxExecutorOptions> = {}) =>
+  createOnnxExecutor({ model: aModel(1), ...OPTIONS, ...changes });
+
+describe("a model of random weights", () => {
+  const shapes = fc.record({
+    hiddenSize: fc.integer({ min: 3, max: 48 }),
+    layerCount: fc.integer({ min: 1, max: 3 }),
+    kvHeadCount: fc.integer({ min: 1, max: 2 }),
+    group: fc.integer({ min: 1, max: 3 }),
+    headDimensions: fc.constantFrom(16, 32),
+    mlpSize: fc.integer({ min: 1, max: 60 }),
+    vocabularyTokens: fc.integer({ min: 2, max: 70 }),
+    ropeTheta: fc.constantFrom(100, 10_000, 500_000),
+    tiedEmbeddings: fc.boolean(),
+  });
+
+  test("any shape of Llama computes the logits of its definition", async () => {
+    await fc.assert(
+      fc.asyncProperty(shapes, fc.integer(), async ({ group, ...shape }, seed) => {
+        const config = aConfig({ ...shape, headCount: shape.kvHeadCount * group });
+        const model = aModel(seed, config);
+        const tokens = Array.from(
+          { length: 21 },
+          (_, i) => (i * i + seed) % shape.vocabularyTokens,
+        ).map(Math.abs);
+        const executor = await create({ model });
+        const { values, rowCount } = await executor.run(aBatch([{ tokens, logits: "all" }]));
+        await executor.close();
+        const expected = naiveLogits(model, tokens).flat();
+        expect(rowCount).toBe(tokens.length);
+        const scale = Math.max(...expected.map(Math.abs), 1);
+        const worst = expected.reduce(
+          (most, logit, index) => Math.max(most, Math.abs(logit - (values[index] ?? Infinity))),
+          0,
+        );
+        expect(worst / scale).toBeLessThan(1e-4);
+      }),
+      { numRuns: 12 },
+    );
+  });
+});
+
+describe("an executor", () => {
+  let executor: OnnxExecutor;
+  beforeAll(async () => {
+    executor = await create();
+  });
+  afterAll(() => executor.close());
+
+  test("says what it runs", () => {
+    expect(executor).toMatchObject({
+      vocabularyTokens: 61,
+      contextTokens: 256,
+      blockTokens: 16,
+      blockCount: 16,
+      batchTokensMax: 64,
+      precision: "f32",
+      revision: "random-1/f32",
+      eosTokenIds: [2],
+      runtime: "onnxruntime-web 1.30.0 (wasm, direct)",
+      notes: [],
+    });
+    // Keys and values of 2 heads of 16, in 2 layers, for 256 tokens.
+    expect(executor.memory.kvPoolBytes).toBe(2 * 2 * 16 * 4 * 2 * 256);
+    const parameterBytes = aModel(1).parameterCount * 4;
+    expect(executor.memory.weightBytes).toBeGreaterThan(parameterBytes);
+    expect(executor.memory.weightBytes).toBeLessThan(parameterBytes * 1.2);
+  });
+
+  test("rows that ask for no logits get none, and the others theirs in order", async () => {
+    const all = await executor.run(aBatch([{ tokens: [1, 2, 3], logits: "all" }]));
+    const expected = [...all.values];
+    const mixed = await executor.run(
+      aBatch([
+        { sequenceId: "a", tokens: [1, 2, 3], logits: "none" },
+        { sequenceId: "b", tokens: [1, 2, 3], logits: "last", blockTable: blocksFrom(1, 1) },
+        { sequenceId: "c", tokens: [1, 2], logits: "all", blockTable: blocksFrom(2, 1) },
+      ]),
+    );
+    expect(mixed.rowCount).toBe(3);
+    expect([...mixed.values]).toEqual([...expected.slice(2 * 61), ...expected.slice(0, 2 * 61)]);
+  });
+
+  test("a step without logits yields no rows", async () => {
+    const { rowCount, values } = await executor.run(aBatch([{ tokens: [1, 2], logits: "none" }]));
+    expect({ rowCount, length: values.length }).toEqual({ rowCount: 0, length: 0 });
+  });
+
+  test("a batch beyond the limits is refused, and the next one runs", async () => {
+    const tooMany = aBatch([{ tokens: Array.from({ length: 65 }, () => 1) }]);
+    await expect(executor.run(tooMany)).rejects.toThrow("a batch has at most 64 tokens, not 65");
+    await expect(executor.run(aBatch([{ tokens: [1] }]))).resolves.toMatchObject({ rowCount: 1 });
+  });
+
+  test("two steps at a time are a bug", async () => {
+    const first = executor.run(aBatch([{ tokens: [1] }]));
+    await expect(executor.run(aBatch([{ tokens: [1] }]))).rejects.toThrow("one step at a time");
+    await expect(first).resolves.toMatchObject({ rowCount: 1 });
+  });
+
+  test("a closed executor runs no more, and may be closed again", async () => {
+    const closed = await create();
+    await closed.close();
+    await expect(closed.close()).resolves.toBeUndefined();
+    await expect(closed.run(aBatch([{ tokens: [1] }]))).rejects.toThrow("the executor is closed");
+  });
+
+  test("two executors in one thread do not share a pool", async () => {
+    const other = await create({ model: aModel(2) });
+    const batch = aBatch([{ tokens: [5, 6, 7] }]);
+    const before = [...(await executor.run(batch)).values];
+    await other.run(aBatch([{ tokens: [9, 9, 9] }]));
+    const next = aBatch([{ tokens: [8], startPosition: 3 }]);
+    const continued = [...(await executor.run(next)).values];
+    await other.close();
+    await executor.run(batch);
+    expect([...(await executor.run(next)).values]).toEqual(continued);
+    expect([...(await executor.run(batch)).values]).toEqual(before);
+  });
+});
+
+describe("createOnnxExecutor", () => {
+  test("a model and a pool that no heap holds are refused with what to do", async () => {
+    const creation = create({ blockCount: 2_000_000 });
+    await expect(creation).rejects.toThrow(ModelError);
+    await expect(creation).rejects.toThrow(
+      "15625 MiB for 2000000 KV blocks, but a wasm heap holds 3584 MiB; take fewer blocks",
+    );
+  });
+
+  test("a directory that holds no model is refused in words", async () => {
+    await expect(create({ model: import.meta.dirname })).rejects.toThrow(ModelError);
+  });
+
+  test("both ways to call ONNX Runtime give the same bits", async () => {
+    for (const precision of ["f32", "int8"] as const) {
+      const batch = aBatch([
+        { sequenceId: "a", tokens: [1, 2, 3, 4, 5], logits: "all" },
+        { sequenceId: "b", tokens: [6], blockTable: blocksFrom(9, 1) },
+      ]);
+      const direct = await create({ precision, runtime: "direct" });
+      const open = await create({ precision, runtime: "public" });
+      expect(open.runtime).toContain("public");
+      expect([...(await open.run(batch)).values]).toEqual([...(await direct.run(batch)).values]);
+      await direct.close();
+      await open.close();
+    }
+  });
+
+  test("an executor runs in a thread of its own", async () => {
+    const options = { ...OPTIONS, model: DRAFT, precision: "int8" } as const;
+    const batch = aBatch([{ tokens: [0, 3, 1976, 7, 5, 4] }]);
+    const thread = new Worker(new URL("executor-thread.mjs", import.meta.url), {
+      workerData: { options, batch },
+    });
+    const answer = await new Promise<unknown>((resolve, reject) => {
+      thread.once("message", resolve);
+      thread.once("error", reject);
+    });
+    await thread.terminate();
+    const here = await createOnnxExecutor(options);
+    const { values } = await here.run(batch);
+    expect(answer).toEqual({ runtime: here.runtime, logits: values.slice() });
+    await here.close();
+  }, 60_000);
+});
