@@ -11,6 +11,9 @@ const OFFLINE: Readonly<Record<string, string>> = {
   // Hiding the banner skips the look-up of newer versions as well.
   WRANGLER_HIDE_BANNER: "true",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
+  // The Worker's variables are those of its env file, not whatever else the environment holds.
+  CLOUDFLARE_INCLUDE_PROCESS_ENV: "false",
+  CLOUDFLARE_LOAD_DEV_VARS_FROM_DOT_ENV: "true",
   // Any value turns the inspector off, whose proxy would re-send every chunk of every stream.
   VSCODE_INSPECTOR_OPTIONS: "{}",
   // Its complaints are recognised by their text.

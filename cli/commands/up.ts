@@ -121,7 +121,7 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
   }
 }
 
-/** Shows a path as short as it can be without losing what it points at. */
+/** Finds the file that is meant; since its path is shown, it is as short as it can be. */
 function findFile(given: string | undefined): string {
   const file = given === undefined ? join(PACKAGE_ROOT, DEFAULT_FILE) : resolve(given);
   const short = relative(process.cwd(), file);

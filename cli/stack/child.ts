@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
-import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { LineSplitter } from "./line-splitter.ts";
 
 /** What to start. Secrets belong into `environment`, never into `command`: argv is public. */
 export interface ChildPlan {
@@ -20,7 +20,7 @@ export interface ChildExit {
   readonly cause: string;
 }
 
-const TAIL_LINES_MAX = 40;
+const TAIL_LINES_MAX = 20;
 const LINE_LENGTH_MAX = 2000;
 const STOP_GRACE_MS = 8000;
 const DRAIN_OUTPUT_MS = 500;
@@ -61,7 +61,7 @@ export class Child {
     return this.#child.pid;
   }
 
-  /** The last lines it wrote, oldest first. */
+  /** The last lines it wrote, oldest first, at most 20 of at most 2000 characters. */
   get tail(): readonly string[] {
     return this.#tail;
   }
@@ -80,12 +80,16 @@ export class Child {
   }
 
   #read(stream: Readable): void {
-    createInterface({ input: stream, crlfDelay: Infinity }).on("line", (text) => {
-      const line = text.slice(0, LINE_LENGTH_MAX);
-      this.#tail.push(line);
-      if (this.#tail.length > TAIL_LINES_MAX) this.#tail.shift();
-      this.#onLine(line);
-    });
+    const splitter = new LineSplitter(LINE_LENGTH_MAX);
+    stream.setEncoding("utf8");
+    stream.on("data", (piece: string) => splitter.push(piece).forEach((line) => this.#take(line)));
+    stream.on("end", () => splitter.end().forEach((line) => this.#take(line)));
+  }
+
+  #take(line: string): void {
+    this.#tail.push(line);
+    if (this.#tail.length > TAIL_LINES_MAX) this.#tail.shift();
+    this.#onLine(line);
   }
 
   async #awaitExit(): Promise<ChildExit> {
@@ -95,8 +99,8 @@ export class Child {
         resolve({ cause: signal === null ? `exit code ${code}` : `signal ${signal}` }),
       );
     });
-    // What it started must not outlive it. The group's id cannot have been given away yet: as long
-    // as a member is left it is in use, and if none is left there is nobody to end.
+    // What it started must not outlive it. A group with members keeps its id, and one without cannot
+    // have lost it to another in the moment since, because ids are handed out in turn.
     this.#killGroup();
     this.#hasExited = true;
     await this.#drainOutput();

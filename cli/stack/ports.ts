@@ -13,10 +13,11 @@ export interface PortNeed {
 /** Says of every port that cannot be had which one it is, who needs it and what to do. */
 export async function findPortProblems(needs: readonly PortNeed[]): Promise<readonly string[]> {
   const problems: string[] = [];
-  const takenBy = new Map<number, string>();
+  const neederByAddress = new Map<string, string>();
   for (const { host, port, needer, remedy } of needs) {
-    const other = takenBy.get(port);
-    takenBy.set(port, needer);
+    const address = `${host}:${port}`;
+    const other = neederByAddress.get(address);
+    neederByAddress.set(address, needer);
     const fault =
       other === undefined
         ? // One after the other: two of our own probes on one port would disturb each other.

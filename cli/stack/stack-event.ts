@@ -53,7 +53,7 @@ const URL_WIDTH = 23;
 export function toTextLines(event: StackEvent): readonly string[] {
   if (event.event === "engine-ready") {
     const { name, url, model, parameters, precision, runtime, readyMs } = event;
-    const facts = `${model} (${toMillions(parameters)}, ${precision}, ${runtime})`;
+    const facts = `${model}, ${toMillions(parameters)}, ${precision}, ${runtime}`;
     return [row("engine", name, url, `${facts}   ready in ${toSeconds(readyMs)}`)];
   }
   if (event.event === "engine-died") {

@@ -1,9 +1,5 @@
 import { ReplicaId } from "../../src/protocol/ids.ts";
-import type {
-  LiveConfiguration,
-  LivePool,
-  LiveReplica,
-} from "../../src/tenants/live-configuration.ts";
+import type { LiveConfiguration, LiveReplica } from "../../src/tenants/live-configuration.ts";
 
 /** One engine to start: the replica it is, and where it listens. */
 export interface EnginePlan {
@@ -38,15 +34,13 @@ export function planStack(
 ):
   | { readonly kind: "ok"; readonly plan: StackPlan }
   | { readonly kind: "invalid"; readonly problem: string } {
-  const sized =
-    replicaCount === undefined ? configuration : resizeLocalPool(configuration, replicaCount);
-  if (typeof sized === "string") return invalid(sized);
-
+  const resized = resizeLocalPool(configuration, replicaCount);
+  if (resized.kind === "invalid") return resized;
   const engines: EnginePlan[] = [];
-  for (const pool of sized.pools) {
-    const local = pool.replicas.filter(isLocal);
+  for (const pool of resized.configuration.pools) {
+    const local = pool.replicas.filter(isLoopback);
     if (local.length === 0) continue;
-    const models = sized.models.filter((model) => model.poolId === pool.poolId);
+    const models = resized.configuration.models.filter((model) => model.poolId === pool.poolId);
     const [upstreamModel, other] = [...new Set(models.map((model) => model.upstreamModel))];
     if (upstreamModel === undefined) return invalid(`Pool "${pool.poolId}" serves no model`);
     if (other !== undefined) {
@@ -66,39 +60,36 @@ export function planStack(
   if (engines.length > REPLICAS_MAX) {
     return invalid(`${engines.length} engines are too many for one machine (${REPLICAS_MAX})`);
   }
-  return { kind: "ok", plan: { engines, configuration: sized } };
+  return { kind: "ok", plan: { engines, configuration: resized.configuration } };
 }
 
 const invalid = (problem: string) => ({ kind: "invalid", problem }) as const;
 
-/** Returns the configuration with `count` local replicas, or why that cannot be. */
-function resizeLocalPool(
-  configuration: LiveConfiguration,
-  count: number,
-): LiveConfiguration | string {
-  const [pool, ...others] = configuration.pools.filter((each) => each.replicas.some(isLocal));
-  const last = pool?.replicas.findLast(isLocal);
-  if (pool === undefined || last === undefined || others.length > 0) {
-    return `--replicas needs exactly one pool with loopback replicas, found ${pool === undefined ? 0 : others.length + 1}`;
+/** Returns the configuration with `count` local replicas, where a count is asked for. */
+function resizeLocalPool(configuration: LiveConfiguration, count: number | undefined) {
+  if (count === undefined) return { kind: "ok", configuration } as const;
+  const pools = configuration.pools.filter((pool) => pool.replicas.some(isLoopback));
+  const [pool] = pools;
+  const last = pool?.replicas.findLast(isLoopback);
+  if (pool === undefined || last === undefined || pools.length > 1) {
+    return invalid(
+      `--replicas needs exactly one pool with loopback replicas, found ${pools.length}`,
+    );
   }
-  const local = pool.replicas.filter(isLocal);
-  const portMax = toAddress(last.endpointUrl).port + Math.max(count - local.length, 0);
-  if (portMax > PORT_MAX) return `--replicas ${count} needs ports above the last one, ${PORT_MAX}`;
-  const added = Array.from({ length: Math.max(count - local.length, 0) }, (_, index) =>
-    atLaterPort(last, index + 1),
+  const local = pool.replicas.filter(isLoopback);
+  const addedCount = Math.max(count - local.length, 0);
+  if (toAddress(last.endpointUrl).port + addedCount > PORT_MAX) {
+    return invalid(`--replicas ${count} needs ports beyond ${PORT_MAX}, the last one there is`);
+  }
+  const replicas = [
+    ...pool.replicas.filter((replica) => !isLoopback(replica)),
+    ...local.slice(0, count),
+    ...Array.from({ length: addedCount }, (_, index) => atLaterPort(last, index + 1)),
+  ];
+  const resizedPools = configuration.pools.map((each) =>
+    each === pool ? { ...pool, replicas } : each,
   );
-  const resized: LivePool = {
-    ...pool,
-    replicas: [
-      ...pool.replicas.filter((replica) => !isLocal(replica)),
-      ...local.slice(0, count),
-      ...added,
-    ],
-  };
-  return {
-    ...configuration,
-    pools: configuration.pools.map((each) => (each === pool ? resized : each)),
-  };
+  return { kind: "ok", configuration: { ...configuration, pools: resizedPools } } as const;
 }
 
 function atLaterPort(replica: LiveReplica, offset: number): LiveReplica {
@@ -110,7 +101,7 @@ function atLaterPort(replica: LiveReplica, offset: number): LiveReplica {
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /** The engine speaks plain HTTP at its root, so only such a URL can be one that we start. */
-function isLocal({ endpointUrl }: LiveReplica): boolean {
+function isLoopback({ endpointUrl }: LiveReplica): boolean {
   const url = new URL(endpointUrl);
   return url.protocol === "http:" && url.pathname === "/" && LOOPBACK.test(url.hostname);
 }

@@ -21,6 +21,15 @@ const STUBBORN_PARENT = `
 const started: Child[] = [];
 afterEach(() => started.splice(0).forEach((child) => child.kill()));
 
+// A test that fails must not leave its stubborn programs to the machine.
+const stubborn: number[] = [];
+afterEach(() =>
+  stubborn
+    .splice(0)
+    .filter(isAlive)
+    .forEach((pid) => process.kill(pid, "SIGKILL")),
+);
+
 /** Starts a script under this Node and lets its lines be awaited. */
 function start(script: string, options: { keeper?: string; stopGraceMs?: number } = {}) {
   const lines = new LineQueue();
@@ -41,7 +50,9 @@ function start(script: string, options: { keeper?: string; stopGraceMs?: number 
 async function startPair(options: { keeper?: string } = {}) {
   const { child, nextLine } = start(STUBBORN_PARENT, options);
   const lines = [await nextLine(), await nextLine()];
-  return { child, pids: lines.map((line) => Number(line.split(" ")[1])) };
+  const pids = lines.map((line) => Number(line.split(" ")[1]));
+  stubborn.push(...pids);
+  return { child, pids };
 }
 
 describe("Child", () => {
@@ -68,7 +79,7 @@ describe("Child", () => {
   test("all it wrote has arrived when its exit is told", async () => {
     const { child } = start("for (let i = 0; i < 100; i++) console.log(i); console.error('last')");
     await child.exited;
-    expect(child.tail).toHaveLength(40);
+    expect(child.tail).toHaveLength(20);
     expect(child.tail).toContain("99");
     expect(child.tail).toContain("last");
   });
@@ -169,6 +180,7 @@ describe("keeper.mjs", () => {
        setInterval(() => {}, 1000);`,
     );
     const pid = Number((await parent.nextLine()).split(" ")[1]);
+    stubborn.push(pid);
     expect(isAlive(pid)).toBe(true);
     process.kill(parent.child.pid ?? 0, "SIGKILL");
     await whenDead(pid);

@@ -23,11 +23,11 @@ describe("toTextLines()", () => {
       model: "sluice-tiny",
       parameters: 5_308_672,
       precision: "int8",
-      runtime: "wasm",
+      runtime: "onnxruntime-web (wasm)",
       readyMs: 1903.4,
     });
     expect(line).toEqual([
-      "engine  replica-1    http://127.0.0.1:9101    sluice-tiny (5 M, int8, wasm)   ready in 1.9 s",
+      "engine  replica-1    http://127.0.0.1:9101    sluice-tiny, 5 M, int8, onnxruntime-web (wasm)   ready in 1.9 s",
     ]);
   });
 
