@@ -73,7 +73,9 @@ export class EngineClient {
 
     const watchMemory = createStepWatchMemory();
     const workerData: EngineThreadInput = { options: options.thread, watchMemory };
-    this.#thread = new Worker(options.threadUrl ?? THREAD_URL, { workerData });
+    this.#thread = new Worker(options.threadUrl ?? THREAD_URL, { workerData, stdout: true });
+    // Standard output is the log, line by line JSON; what a runtime has to say is none.
+    this.#thread.stdout.pipe(process.stderr, { end: false });
     this.#thread.on("message", (message: EngineMessage) => this.#hear(message));
     this.#thread.on("error", (error) => this.#fail(`The engine thread broke: ${error.message}`));
     this.#thread.on("exit", (code) => this.#fail(`The engine thread ended with code ${code}`));

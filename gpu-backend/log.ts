@@ -1,4 +1,4 @@
-export type LogLevel = "info" | "warn" | "error";
+type LogLevel = "info" | "warn" | "error";
 
 /** Writes one event. Fields are facts about the event: never a prompt, an answer or a key. */
 export type Log = (

@@ -17,7 +17,7 @@ export interface Intake {
 
 /** The namespace of requests without a salt, where the engine takes such. No salt is empty. */
 const LOCAL_SALT = "";
-/** `randomInt` takes no more; two answers share a seed once in 2^24 or so. */
+/** As many as `randomInt` can tell apart. */
 const RANDOM_SEEDS = 2 ** 48 - 1;
 
 /**

@@ -1,8 +1,9 @@
 import type { FinishReason } from "../engine/generate-request.ts";
 import type { EngineMetrics } from "./engine-metrics.ts";
 
-/** What the log says of one request's time; absent where it never got so far. */
+/** What the log says of one request's time, to a tenth of a millisecond. */
 export interface RequestDurations {
+  /** Undefined if there was no first token. */
   readonly ttftMs: number | undefined;
   readonly durationMs: number;
 }
@@ -54,10 +55,15 @@ export class RequestTiming {
   durations(nowMs: number): RequestDurations {
     const firstTokenAtMs = this.#firstTokenAtMs;
     return {
-      ttftMs: firstTokenAtMs === undefined ? undefined : firstTokenAtMs - this.#arrivedAtMs,
-      durationMs: nowMs - this.#arrivedAtMs,
+      ttftMs:
+        firstTokenAtMs === undefined ? undefined : toTenths(firstTokenAtMs - this.#arrivedAtMs),
+      durationMs: toTenths(nowMs - this.#arrivedAtMs),
     };
   }
+}
+
+function toTenths(durationMs: number): number {
+  return Math.round(durationMs * 10) / 10;
 }
 
 function observeMs(histogram: EngineMetrics["ttft"], durationMs: number): void {

@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -75,6 +76,15 @@ test("a client that leaves while it is queued is never computed", async () => {
   expect(await engine.idleKvUsage()).toBe(0);
   const promptTokens = (await engine.metric("engine_prompt_tokens_total")) - before;
   expect(promptTokens).toBeLessThanOrEqual(2 * usage.prompt_tokens);
+});
+
+test("a client that leaves while it sends its request is forgotten", async () => {
+  const { hostname, port } = new URL(engine.url);
+  const socket = connect(Number(port), hostname);
+  socket.write("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
+  await eventually("its request arrived", () => socket.bytesWritten > 0);
+  socket.destroy();
+  expect((await engine.chat({ max_tokens: 1 })).status).toBe(200);
 });
 
 test("a disconnect is no error of the engine", async () => {
