@@ -65,7 +65,7 @@ interface ChunkChoice {
 }
 
 /** What one chunk adds to the message; the first one of an answer names the role. */
-export interface ChatDelta {
+interface ChatDelta {
   readonly role?: "assistant";
   readonly content?: string;
 }

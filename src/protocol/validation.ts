@@ -36,7 +36,7 @@ function toProblem(issue: Issue, body: unknown): Problem {
   const param = path.length === 0 ? undefined : formatPath(path);
   const name = param === undefined ? "the request body" : `'${param}'`;
   // `null` equals absent everywhere, so a null where something must stand is missing as well.
-  if ((found === undefined || found === null) && fault.code !== "unsupported_parameter") {
+  if (found === undefined || found === null) {
     const message = `Missing required parameter ${name}: expected ${fault.expected}`;
     return { code: "missing_required_parameter", message, ...(param && { param }) };
   }

@@ -141,6 +141,11 @@ describe("ChatRequest", () => {
       ]);
     });
 
+    test("an assistant that refused before may have said nothing else", () => {
+      const refused = { role: "assistant", content: null, refusal: "I cannot." };
+      expect(acceptedMessage(refused)).toEqual({ role: "assistant", refusal: "I cannot." });
+    });
+
     test.each([
       ["an unknown role", { role: "function", content: "x" }, "invalid_value", "role"],
       ["no role", { content: "x" }, "missing_required_parameter", "role"],
@@ -210,6 +215,12 @@ describe("ChatRequest", () => {
         param: "messages",
       });
     });
+  });
+
+  test("a list that is too long costs one issue, however faulty its elements are", () => {
+    const messages = Array.from({ length: 100_000 }, () => ({}));
+    expect(ChatRequest.safeParse({ ...BODY, messages }).error?.issues).toHaveLength(1);
+    expect(ChatRequestShape.safeParse({ ...BODY, messages }).error?.issues).toHaveLength(1);
   });
 
   describe("stream_options", () => {

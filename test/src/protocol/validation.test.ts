@@ -116,6 +116,15 @@ describe("validate", () => {
     });
   });
 
+  test("a text is told by its length, unless only names of ours are allowed there", () => {
+    expect(problemOf(z.object({ limit: z.number() }), { limit: "sesame" }).message).toBe(
+      "Expected 'limit' to be a number, found a string of length 6",
+    );
+    expect(problemOf(z.object({ level: z.enum(["low"]) }), { level: "lowest" }).message).toBe(
+      'Expected \'level\' to be "low", found "lowest"',
+    );
+  });
+
   test("a message never carries a long text or key away", () => {
     const secret = "sesame".repeat(50);
     const schema = z.object({
