@@ -28,7 +28,7 @@ export interface EngineClientOptions {
 }
 
 const THREAD_URL = new URL("./engine-thread-start.mjs", import.meta.url);
-/** The largest step of a model that is of use on a CPU takes seconds. */
+/** The largest step of a model that is of any use on a CPU takes seconds. */
 const STEP_MS_MAX = 60_000;
 const WATCH_INTERVAL_MS = 250;
 
@@ -42,7 +42,7 @@ const WATCH_INTERVAL_MS = 250;
 export class EngineClient {
   /** Resolves with what was loaded; rejects when the thread fails before. */
   readonly loaded: Promise<EngineFacts>;
-  /** Resolves when the thread is gone: with what broke it, or undefined after `close`. */
+  /** Resolves when the thread is given up: with what broke it, or undefined after `close`. */
   readonly ended: Promise<string | undefined>;
 
   readonly #thread: Worker;

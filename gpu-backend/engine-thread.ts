@@ -19,8 +19,6 @@ import type {
 } from "./thread-messages.ts";
 import { warmUp } from "./warm-up.ts";
 
-const RUNTIME = "onnxruntime-web (wasm)";
-
 const input: EngineThreadInput = workerData;
 const port = ownPort();
 
@@ -36,8 +34,6 @@ try {
 async function serve({ options, watchMemory }: EngineThreadInput): Promise<never> {
   const { executor, parameterCount } = await load(options);
   const meter = new StepMeter(await warmUp(executor, monotonicNowMs));
-  // Blocks computed with other weights or other arithmetic are other blocks.
-  const modelRevision = `${executor.revision}/${options.precision}`;
   const engine = new Engine({
     blockCount: executor.blockCount,
     blockTokens: executor.blockTokens,
@@ -46,7 +42,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     sequencesMax: options.sequencesMax,
     queueMax: options.queueMax,
     prefixCache: options.prefixCache,
-    modelRevision,
+    modelRevision: executor.revision,
     hashBlock,
   });
   let submissions = 0;
@@ -73,8 +69,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
         break;
     }
   });
-  const facts = factsOf(executor, { parameterCount, modelRevision });
-  post({ kind: "loaded", facts, snapshot: snapshot() });
+  post({ kind: "loaded", facts: factsOf(executor, parameterCount), snapshot: snapshot() });
   return loop.run();
 }
 
@@ -92,19 +87,17 @@ async function load(
   return { executor, parameterCount: countParameters(model) };
 }
 
-function factsOf(
-  executor: OnnxExecutor,
-  model: { readonly parameterCount: number; readonly modelRevision: string },
-): EngineFacts {
+function factsOf(executor: OnnxExecutor, parameterCount: number): EngineFacts {
   return {
-    ...model,
+    modelRevision: executor.revision,
+    parameterCount,
     vocabularyTokens: executor.vocabularyTokens,
     contextTokens: executor.contextTokens,
     blockTokens: executor.blockTokens,
     blockCount: executor.blockCount,
     weightBytes: executor.memory.weightBytes,
     kvPoolBytes: executor.memory.kvPoolBytes,
-    runtime: RUNTIME,
+    runtime: executor.runtime,
     endTokenIds: executor.eosTokenIds,
     notes: executor.notes,
   };

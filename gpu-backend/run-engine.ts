@@ -4,7 +4,7 @@ import { assert } from "../src/base/assert.ts";
 import type { ReplicaHello } from "../src/protocol/engine-api.ts";
 import { monotonicNowMs } from "./clock.ts";
 import { loadChatTemplate } from "./engine/tokenizer/chat-template.ts";
-import { loadTokenizer } from "./engine/tokenizer/tokenizer.ts";
+import { loadTokenizer, type Tokenizer } from "./engine/tokenizer/tokenizer.ts";
 import { EngineClient } from "./engine-client.ts";
 import type { Log } from "./log.ts";
 import { createApp } from "./server/app.ts";
@@ -19,7 +19,10 @@ import type { EngineFacts, EngineThreadOptions } from "./thread-messages.ts";
 /** An engine that serves. */
 export interface RunningEngine {
   readonly url: string;
-  /** Resolves with the reason when the engine breaks; its open requests have failed by then. */
+  /**
+   * Resolves with the reason when the engine breaks; its open requests have failed by then. It
+   * stays open after `stop`.
+   */
   readonly broken: Promise<string>;
   /** Refuses what is new, lets what is here finish for `drainMs` at most, then lets go of all. */
   stop(): Promise<void>;
@@ -56,8 +59,11 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
   let listener: Listener | undefined;
   try {
     listener = await listen(app, settings);
-    const facts = await engine.loaded;
-    servedModel = await describeModel(settings, facts);
+    const [facts, tokenizer] = await Promise.all([
+      engine.loaded,
+      loadTokenizer(settings.modelDirectory),
+    ]);
+    servedModel = await describeModel(settings, facts, tokenizer);
     if (settings.poolUrl !== undefined && settings.secret !== undefined) {
       link = new ReportLink({
         poolUrl: settings.poolUrl,
@@ -96,8 +102,11 @@ function threadOptionsOf(settings: Settings): EngineThreadOptions {
   };
 }
 
-async function describeModel(settings: Settings, facts: EngineFacts): Promise<ServedModel> {
-  const tokenizer = await loadTokenizer(settings.modelDirectory);
+async function describeModel(
+  settings: Settings,
+  facts: EngineFacts,
+  tokenizer: Tokenizer,
+): Promise<ServedModel> {
   const { blockTokens, blockCount, endTokenIds } = facts;
   if (tokenizer.vocabularyTokens > facts.vocabularyTokens) {
     throw new Error(

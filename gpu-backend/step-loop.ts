@@ -19,8 +19,8 @@ export interface StepLoopOptions {
 }
 
 /**
- * One step may be one poisoned request, and its failing alone says nothing of the next one. After
- * so many steps in a row that computed nothing, it is the runtime.
+ * A step of one row that cannot be computed may be one poisoned request. So many of them, with
+ * nothing computed in between, are the runtime.
  */
 const BARREN_STEPS_MAX = 3;
 /** Stands for the token of a row that yielded none, as `sampleBatch` has it. */

@@ -22,6 +22,7 @@ export interface EngineThreadInput {
 
 /** What the engine thread found when it had loaded the model. */
 export interface EngineFacts {
+  /** Names all that its KV, and so its text, depends on: weights, configuration, arithmetic. */
   readonly modelRevision: string;
   readonly parameterCount: number;
   readonly vocabularyTokens: number;

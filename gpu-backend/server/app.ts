@@ -25,9 +25,12 @@ export function createApp(context: AppContext): EngineApp {
   route(app, "POST", "/v1/chat/completions", completeChat(context));
   route(app, "GET", "/v1/models", listModels(context));
   route(app, "GET", "/v1/models/:id{.+}", retrieveModel(context));
-  route(app, "GET", "/health", (c) =>
-    c.json({ status: engine.condition }, engine.condition === "serving" ? 200 : 503),
-  );
+  route(app, "GET", "/health", (c) => {
+    // The engine may serve a moment before the model's text side is there.
+    const isReady = engine.condition !== "serving" || context.servedModel() !== undefined;
+    const status = isReady ? engine.condition : "loading";
+    return c.json({ status }, status === "serving" ? 200 : 503);
+  });
   route(app, "GET", "/metrics", async (c) => {
     const { registry } = metrics;
     return c.body(await registry.metrics(), 200, { "content-type": registry.contentType });

@@ -29,7 +29,7 @@ export interface Listener {
 /** Serves the app. Rejects with a sentence that names the flags if the address cannot be had. */
 export async function listen(app: EngineApp, address: ListenAddress): Promise<Listener> {
   const answerRequest = getRequestListener(app.fetch);
-  const httpServer = createServer(
+  const http = createServer(
     {
       keepAlive: true,
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -40,12 +40,12 @@ export async function listen(app: EngineApp, address: ListenAddress): Promise<Li
     (incoming, outgoing) => void answerRequest(incoming, outgoing),
   );
   await new Promise<void>((resolve, reject) => {
-    httpServer.once("error", (error: NodeJS.ErrnoException) => {
+    http.once("error", (error: NodeJS.ErrnoException) => {
       reject(explain(error, address));
     });
-    httpServer.listen(address.port, address.host, resolve);
+    http.listen(address.port, address.host, resolve);
   });
-  return { url: urlOf(httpServer.address()), close: (graceMs) => close(httpServer, graceMs) };
+  return { url: urlOf(http.address()), close: (graceMs) => close(http, graceMs) };
 }
 
 function explain(error: NodeJS.ErrnoException, { host, port }: ListenAddress): Error {
@@ -64,13 +64,13 @@ function urlOf(address: AddressInfo | string | null): string {
   return `http://${host}:${address.port}`;
 }
 
-async function close(httpServer: Server, graceMs: number): Promise<void> {
+async function close(http: Server, graceMs: number): Promise<void> {
   const closed = new Promise<void>((resolve) => {
-    httpServer.close(() => resolve());
+    http.close(() => resolve());
   });
   // A connection whose last answer ends from now on stays open, idle, until somebody closes it.
-  const idleTimer = setInterval(() => httpServer.closeIdleConnections(), IDLE_CHECK_MS);
-  const graceTimer = setTimeout(() => httpServer.closeAllConnections(), graceMs);
+  const idleTimer = setInterval(() => http.closeIdleConnections(), IDLE_CHECK_MS);
+  const graceTimer = setTimeout(() => http.closeAllConnections(), graceMs);
   await closed;
   clearInterval(idleTimer);
   clearTimeout(graceTimer);

@@ -94,7 +94,9 @@ test("a stream whose first token takes long has its head and comments, and then 
 });
 
 test("while the model loads requests are 503, and health says so", async () => {
-  const { chat } = await serveOver("is-deaf", { isLoaded: false });
+  const { chat, health } = await serveOver("is-deaf", { isLoaded: false });
+  expect((await health()).status).toBe(503);
+  expect(await (await health()).json()).toEqual({ status: "loading" });
   expect(await readProblem(await chat({}))).toMatchObject({
     status: 503,
     code: "server_is_overloaded",
