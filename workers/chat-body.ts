@@ -3,10 +3,8 @@ import { ChatRequestShape } from "../src/protocol/chat.ts";
 import { parseJsonObject } from "../src/protocol/json-object.ts";
 import { editMembers } from "../src/protocol/json-text.ts";
 import { integerWithin, optional } from "../src/protocol/parameter-schemas.ts";
-import type { Validated } from "../src/protocol/validation.ts";
 import { validate } from "../src/protocol/validation.ts";
-import { GatewayError } from "./gateway-error.ts";
-import { readBody } from "./read-body.ts";
+import { orThrow, readText } from "./json-body.ts";
 
 /** Larger than the text of any context that models have today. */
 const BODY_BYTES_MAX = 4_194_304;
@@ -29,7 +27,7 @@ export interface ChatBody {
 
 /** Reads and checks a request's body. Throws `request_too_large`, or what is wrong with it. */
 export async function readChatBody(request: Request): Promise<ChatBody> {
-  const json = await readText(request);
+  const json = await readText(request, BODY_BYTES_MAX);
   const body = orThrow(parseJsonObject(json));
   const chat = orThrow(validate(ChatRequestShape, body));
   const { n: choiceCount = 1, cache_salt: clientSalt } = orThrow(validate(GatewayParameters, body));
@@ -50,27 +48,4 @@ export function upstreamBodyOf({ json, chat }: ChatBody, upstreamModel: string):
     priority: undefined,
     stream_options: chat.stream === true ? JSON.stringify(streamOptions) : undefined,
   });
-}
-
-async function readText(request: Request): Promise<string> {
-  const tooLarge = new GatewayError({
-    code: "request_too_large",
-    message: `Expected a request body of at most ${BODY_BYTES_MAX} bytes`,
-  });
-  if (Number(request.headers.get("content-length") ?? 0) > BODY_BYTES_MAX) throw tooLarge;
-  const bytes = await readBody(request.body, BODY_BYTES_MAX);
-  if (bytes === undefined) throw tooLarge;
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
-  } catch {
-    throw new GatewayError({
-      code: "invalid_json",
-      message: "The request body is not valid UTF-8",
-    });
-  }
-}
-
-function orThrow<Value>(validated: Validated<Value>): Value {
-  if (validated.kind === "invalid") throw new GatewayError(validated.problem);
-  return validated.value;
 }

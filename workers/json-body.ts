@@ -11,6 +11,11 @@ export async function readJsonObject(
   request: Request,
   bytesMax: number,
 ): Promise<Readonly<Record<string, unknown>>> {
+  return orThrow(parseJsonObject(await readText(request, bytesMax)));
+}
+
+/** Reads a request's body as text. Throws `request_too_large` and `invalid_json` likewise. */
+export async function readText(request: Request, bytesMax: number): Promise<string> {
   const bytes = await readBody(request.body, bytesMax);
   if (bytes === undefined) {
     throw new GatewayError({
@@ -18,7 +23,7 @@ export async function readJsonObject(
       message: `The request body is too large: expected at most ${bytesMax} bytes`,
     });
   }
-  return orThrow(parseJsonObject(decodeUtf8(bytes)));
+  return decodeUtf8(bytes);
 }
 
 /** Returns a validated value, or throws its problem as the answer to the request. */

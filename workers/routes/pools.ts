@@ -16,5 +16,7 @@ export async function connectReplica(c: Context<EdgeContext>): Promise<Response>
   if (!poolId.success) throw new GatewayError({ code: "not_found" });
   const known = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).poolConfiguration(poolId.data);
   if (known === undefined) throw new GatewayError({ code: "not_found" });
-  return c.env.POOLS.getByName(poolId.data).fetch(c.req.raw);
+  const response = await c.env.POOLS.getByName(poolId.data).fetch(c.req.raw);
+  // A refusal gets headers of ours, for which it must be a response of ours.
+  return response.webSocket === null ? new Response(response.body, response) : response;
 }

@@ -1,0 +1,401 @@
+import { describe, expect, test, vi } from "vitest";
+import { refusal, streamThatGoesOn } from "./support/answers.ts";
+import {
+  aGateway,
+  becomesIdle,
+  CHAT_PATH,
+  fetchGateway,
+  readEvents,
+  textOf,
+} from "./support/gateway.ts";
+import { streamedAnswer, wholeAnswer } from "./support/upstream.ts";
+
+const STREAM = { stream: true };
+
+describe("a streamed answer", () => {
+  test("reaches the client chunk by chunk and ends in [DONE]", async () => {
+    const { ask, upstream } = await aGateway();
+    await upstream.answerWith(streamedAnswer(["Once", " upon", " a time"]));
+    const response = await ask({ body: STREAM });
+    expect(response.status).toBe(200);
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "content-type": "text/event-stream; charset=utf-8",
+      "cache-control": "no-cache, no-transform",
+      "x-accel-buffering": "no",
+      "x-request-id": expect.stringMatching(/^req_[0-9a-f]{32}$/),
+      "server-timing": expect.stringMatching(/^queue;dur=\d+, prefill;dur=\d+, ttft;dur=\d+$/),
+    });
+    const events = await readEvents(response);
+    expect(textOf(events)).toBe("Once upon a time");
+    expect(events.at(-1)).toEqual({ data: "[DONE]" });
+    expect(events).toHaveLength(6);
+  });
+
+  test("shows the counts only to a client who asked, though the replica always sends them", async () => {
+    const { ask, upstream } = await aGateway();
+    await upstream.answerWith(streamedAnswer(["Hi"]));
+    const unasked = await ask({ body: STREAM });
+    expect(await unasked.text()).not.toContain("usage");
+    const asked = await ask({ body: { ...STREAM, stream_options: { include_usage: true } } });
+    expect((await readEvents(asked)).at(-2)?.data).toMatchObject({
+      choices: [],
+      usage: { prompt_tokens: 12, completion_tokens: 1 },
+    });
+    const bodies = (await upstream.requests()).map(({ body }) => JSON.parse(body));
+    expect(bodies).toMatchObject([
+      { stream_options: { include_usage: true } },
+      { stream_options: { include_usage: true } },
+    ]);
+  });
+
+  test("holds its place of the tenant's and its slot until it ends, and not longer", async () => {
+    const gateway = await aGateway({ tenant: { concurrencyMax: 1 } });
+    await gateway.upstream.answerWith(
+      streamThatGoesOn(["a"], { kind: "gate", name: "open" }, ...streamedAnswer([]).slice(2)),
+      streamedAnswer(["b"]),
+    );
+    const first = await gateway.ask({ body: STREAM });
+    const second = await gateway.ask({ body: STREAM });
+    expect(second.status).toBe(429);
+    expect(await gateway.poolStatus()).toMatchObject({ leases: 1 });
+
+    await gateway.upstream.openGate("open");
+    expect((await readEvents(first)).at(-1)).toEqual({ data: "[DONE]" });
+    // At once: a client that has seen its end may begin the next request.
+    const third = await gateway.ask({ body: STREAM });
+    expect(textOf(await readEvents(third))).toBe("b");
+    await becomesIdle(gateway);
+  });
+});
+
+describe("a whole answer", () => {
+  test("comes as one JSON under the name the client asked for", async () => {
+    const { ask, upstream } = await aGateway({ modelId: "alias/chat" });
+    await upstream.answerWith(wholeAnswer("Once upon a time"));
+    const response = await ask();
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toBe("application/json");
+    expect(response.headers.get("server-timing")).toMatch(/^queue;dur=\d+$/);
+    expect(await response.json()).toMatchObject({
+      object: "chat.completion",
+      model: "alias/chat",
+      choices: [{ message: { content: "Once upon a time" } }],
+      usage: { prompt_tokens: 12 },
+    });
+  });
+
+  test("passes with every number and field as the replica wrote it", async () => {
+    const { ask, upstream } = await aGateway();
+    const json =
+      '{"created":9007199254740993,"x":1.0,"choices":[{"finish_reason":"stop"}],"model":"up"}';
+    await upstream.answerWith(refusal(200, json, { "content-type": "application/json" }));
+    const response = await ask();
+    expect(await response.text()).toBe(json.replace('"up"', '"sluice-tiny"'));
+  });
+
+  test("gives its place back before the client can see the end", async () => {
+    const gateway = await aGateway({ tenant: { concurrencyMax: 1 } });
+    await gateway.upstream.answerWith(wholeAnswer("a"));
+    for (let count = 0; count < 5; count++) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other is the point
+      expect((await gateway.ask()).status).toBe(200);
+    }
+    await becomesIdle(gateway);
+  });
+
+  test.each([
+    ["is no JSON", "<html>"],
+    ["has no choices", '{"object":"chat.completion"}'],
+    ["is an error after all", '{"error":{"message":"out of blocks"}}'],
+    ["was cut by the replica's failure", '{"choices":[{"finish_reason":"abort"}]}'],
+  ])("that %s is an upstream error", async (_, json) => {
+    const { ask, upstream } = await aGateway();
+    await upstream.answerWith(refusal(200, json, { "content-type": "application/json" }));
+    const response = await ask();
+    expect(response.status).toBe(502);
+    expect(await response.json()).toMatchObject({ error: { code: "upstream_error" } });
+  });
+});
+
+describe("what a replica receives", () => {
+  test("is the client's body under the replica's own name for the model", async () => {
+    const { ask, upstream } = await aGateway({ modelId: "alias" });
+    await upstream.answerWith(wholeAnswer("a"));
+    await ask({
+      body: {
+        temperature: 0.5,
+        x_unknown: { kept: [1, 2] },
+        cache_salt: "mine",
+        priority: -1000,
+        stream: false,
+        stream_options: null,
+      },
+    });
+    const [received] = await upstream.requests();
+    expect(JSON.parse(received?.body ?? "")).toEqual({
+      model: "sluice-tiny",
+      messages: [{ role: "user", content: "Tell me a story." }],
+      temperature: 0.5,
+      x_unknown: { kept: [1, 2] },
+      stream: false,
+    });
+  });
+
+  test("keeps integers that JavaScript cannot hold", async () => {
+    const { key, upstream } = await aGateway();
+    await upstream.answerWith(wholeAnswer("a"));
+    const response = await fetchGateway(CHAT_PATH, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}` },
+      body: '{"seed":9007199254740993,"model":"sluice-tiny","messages":[{"role":"user","content":"x"}]}',
+    });
+    expect(response.status).toBe(200);
+    expect((await upstream.requests())[0]?.body).toContain('"seed":9007199254740993');
+  });
+
+  test("are the gateway's headers and none of the client's", async () => {
+    const { ask, key, upstream } = await aGateway({
+      tenant: {
+        targets: {
+          ttft: { percentileRatio: 0.99, limitMs: 3000 },
+          tpot: { percentileRatio: 0.99, limitMs: 100 },
+          tbtMaxMs: 250,
+        },
+      },
+    });
+    await upstream.answerWith(wholeAnswer("a"));
+    const response = await ask({
+      headers: {
+        cookie: "crumb=client-cookie",
+        "proxy-authorization": "Basic Y2xpZW50",
+        "x-api-key": "client-extra-key",
+        "x-gw-cache-salt": "client-salt",
+        "x-gw-tenant": "client-tenant",
+        "x-gw-dispatch": "client-dispatch",
+        "x-gw-deadline-ms": "999999",
+        "x-request-id": "client-request",
+        "user-agent": "client-agent",
+      },
+    });
+    const [received] = await upstream.requests();
+    const headers = received?.headers ?? {};
+    // What the runtime itself adds: where to, how long, and that a Worker asks.
+    const { host, "content-length": length, "cf-worker": worker, ...ours } = headers;
+    expect([host, length, worker]).not.toContain(undefined);
+    expect(ours).toEqual({
+      "content-type": "application/json",
+      accept: "application/json",
+      authorization: "Bearer sluice-local-replica-secret-of-the-tests",
+      "x-gw-request-id": response.headers.get("x-request-id"),
+      "x-gw-tenant": expect.stringMatching(/^[\w-]{22}$/),
+      "x-gw-cache-salt": expect.stringMatching(/^[\w-]{43}$/),
+      "x-gw-deadline-ms": expect.stringMatching(/^\d+$/),
+      "x-gw-tbt-ms": "250",
+      "x-gw-dispatch": expect.stringMatching(/\.1$/),
+    });
+    expect(Number(headers["x-gw-deadline-ms"])).toBeLessThanOrEqual(3000);
+    expect(JSON.stringify(received)).not.toMatch(/client-|Y2xpZW50/);
+    expect(JSON.stringify(received)).not.toContain(key);
+  });
+
+  test("a tenant's requests share a salt, and another salt of the client parts them", async () => {
+    const { ask, upstream, otherKey } = await aGateway();
+    await upstream.answerWith(wholeAnswer("a"));
+    await ask();
+    await ask();
+    await ask({ body: { cache_salt: "narrow" } });
+    await ask({ key: otherKey });
+    const requests = await upstream.requests();
+    const [first, second, narrowed, foreign] = requests.map(({ headers }) => headers);
+    expect(second?.["x-gw-cache-salt"]).toBe(first?.["x-gw-cache-salt"]);
+    expect(second?.["x-gw-tenant"]).toBe(first?.["x-gw-tenant"]);
+    expect(narrowed?.["x-gw-cache-salt"]).not.toBe(first?.["x-gw-cache-salt"]);
+    expect(foreign?.["x-gw-cache-salt"]).not.toBe(first?.["x-gw-cache-salt"]);
+    expect(foreign?.["x-gw-tenant"]).not.toBe(first?.["x-gw-tenant"]);
+  });
+
+  test("a prompt of 400 KB arrives whole", async () => {
+    const { ask, upstream } = await aGateway({
+      replica: { report: { prefillTokensPerSecond: 1e9 } },
+    });
+    await upstream.answerWith(wholeAnswer("a"));
+    const content = `${"lorem ipsum ".repeat(33_000)}END-OF-PROMPT`;
+    const response = await ask({ body: { messages: [{ role: "user", content }] } });
+    expect(response.status).toBe(200);
+    expect((await upstream.requests())[0]?.body).toContain(content);
+  });
+});
+
+describe("what a client receives", () => {
+  test("are no headers of the replica's", async () => {
+    const { ask, upstream } = await aGateway();
+    const headers = {
+      "set-cookie": "a=1",
+      server: "uvicorn",
+      "x-powered-by": "y",
+      "x-request-id": "z",
+    };
+    await upstream.answerWith(
+      refusal(200, '{"choices":[{}]}', { ...headers, "content-type": "application/json" }),
+      refusal(400, { error: { message: "no" } }, headers),
+    );
+    for (const response of [await ask(), await ask()]) {
+      const names = [...response.headers.keys()];
+      expect(names).not.toContain("set-cookie");
+      expect(names).not.toContain("server");
+      expect(names).not.toContain("x-powered-by");
+      expect(response.headers.get("x-request-id")).toMatch(/^req_/);
+    }
+  });
+});
+
+function post(key: string | undefined, body: BodyInit): Promise<Response> {
+  const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
+  return fetchGateway(CHAT_PATH, { method: "POST", headers, body });
+}
+
+describe("a request that is wrong", () => {
+  test("without a key is 401 and says how to send one", async () => {
+    await aGateway();
+    const response = await post(undefined, "{}");
+    expect(response.status).toBe(401);
+    expect(response.headers.get("www-authenticate")).toBe("Bearer");
+    expect(await response.json()).toMatchObject({ error: { code: "missing_api_key" } });
+  });
+
+  test("with a wrong key is 401 and does not show the key", async () => {
+    await aGateway();
+    const response = await post("sk-wrong-key", "{}");
+    expect(response.status).toBe(401);
+    const text = await response.text();
+    expect(JSON.parse(text)).toMatchObject({ error: { code: "invalid_api_key" } });
+    expect(text).not.toContain("sk-wrong-key");
+  });
+
+  test.each([
+    ["is no JSON", "{", "invalid_json", null],
+    ["is no object", "[]", "invalid_json", null],
+    ["is no UTF-8", Uint8Array.of(0x7b, 0xff, 0x7d), "invalid_json", null],
+    ["has no model", '{"messages":[{"role":"user"}]}', "missing_required_parameter", "model"],
+    ["has no messages", '{"model":"m"}', "missing_required_parameter", "messages"],
+    ["has empty messages", '{"model":"m","messages":[]}', "empty_array", "messages"],
+    [
+      "has a salt that is no text",
+      '{"model":"m","messages":[{"role":"user"}],"cache_salt":7}',
+      "invalid_type",
+      "cache_salt",
+    ],
+    [
+      "asks for counts of no stream",
+      '{"model":"m","messages":[{"role":"user"}],"stream_options":{"include_usage":true}}',
+      "invalid_value",
+      "stream_options",
+    ],
+  ])("in that its body %s is 400", async (_, body, code, param) => {
+    const { key } = await aGateway();
+    const response = await post(key, body);
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { code, param } });
+  });
+
+  test("for a model that the tenant does not have is 404, whether it exists or not", async () => {
+    const { ask, upstream } = await aGateway();
+    const response = await ask({ body: { model: "gpt-4" } });
+    expect(response.status).toBe(404);
+    expect(await response.json()).toMatchObject({
+      error: { code: "model_not_found", param: "model" },
+    });
+    expect(await upstream.requests()).toEqual([]);
+  });
+
+  test("larger than 4 MiB is 413, whether it says so or not", async () => {
+    const { key } = await aGateway();
+    const body = new Uint8Array(4_194_305).fill(0x20);
+    const declared = await post(key, body);
+    const streamed = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        controller.enqueue(body);
+        controller.close();
+      },
+    });
+    const undeclared = await post(key, streamed);
+    for (const response of [declared, undeclared]) {
+      expect(response.status).toBe(413);
+      expect(await response.json()).toMatchObject({ error: { code: "request_too_large" } });
+    }
+  });
+
+  test("of exactly 4 MiB is read", async () => {
+    const { key } = await aGateway();
+    const response = await post(key, new Uint8Array(4_194_304).fill(0x20));
+    expect(await response.json()).toMatchObject({ error: { code: "invalid_json" } });
+  });
+});
+
+describe("a tenant at its limit", () => {
+  test("is told when to try again, also in the words that clients read", async () => {
+    const gateway = await aGateway({ tenant: { concurrencyMax: 2 } });
+    await gateway.upstream.answerWith(streamThatGoesOn(["a"], { kind: "hang" }));
+    const aborted = new AbortController();
+    const running = await Promise.all(
+      [1, 2].map(() => gateway.ask({ body: STREAM, signal: aborted.signal })),
+    );
+    expect(running.map(({ status }) => status)).toEqual([200, 200]);
+    const response = await gateway.ask();
+    expect(response.status).toBe(429);
+    const seconds = response.headers.get("retry-after");
+    expect(seconds).toMatch(/^\d+$/);
+    expect(await response.json()).toEqual({
+      error: {
+        message: `The tenant's limit of 2 requests at once is reached. Please try again in ${seconds}s.`,
+        type: "rate_limit_error",
+        param: null,
+        code: "rate_limit_exceeded",
+      },
+    });
+    await Promise.all(running.map(async ({ body }) => body?.cancel()));
+    aborted.abort();
+    await becomesIdle(gateway);
+  });
+});
+
+describe("the log", () => {
+  test("has one line a request, without key, prompt, answer or salt", async () => {
+    const lines = vi.spyOn(console, "log").mockImplementation(() => {});
+    const { ask, key, upstream } = await aGateway();
+    await upstream.answerWith(streamedAnswer(["Secret", " answer"]));
+    const response = await ask({
+      body: { ...STREAM, messages: [{ role: "user", content: "Secret prompt" }] },
+      headers: { "x-request-id": "mine too" },
+    });
+    await response.text();
+    await vi.waitFor(() => expect(lines).toHaveBeenCalledTimes(1));
+    const line = String(lines.mock.calls[0]?.[0]);
+    lines.mockRestore();
+    expect(JSON.parse(line)).toMatchObject({
+      event: "request",
+      requestId: response.headers.get("x-request-id"),
+      clientRequestId: "mine?too",
+      outcome: "completed",
+      attempts: 1,
+      promptTokens: 12,
+      outputTokens: 2,
+      ttftMs: expect.any(Number),
+    });
+    const [received] = await upstream.requests();
+    expect(line).not.toContain("Secret");
+    expect(line).not.toContain(key);
+    expect(line).not.toContain(received?.headers["x-gw-cache-salt"]);
+  });
+
+  test("says of a refused request why it was refused", async () => {
+    const lines = vi.spyOn(console, "log").mockImplementation(() => {});
+    const { ask } = await aGateway();
+    await ask({ body: { model: "nobody" } });
+    expect(JSON.parse(String(lines.mock.calls[0]?.[0]))).toMatchObject({
+      outcome: "model_not_found",
+      attempts: 0,
+    });
+    lines.mockRestore();
+  });
+});

@@ -1,0 +1,112 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { ModelId } from "../../src/protocol/ids.ts";
+import { TokenStream } from "../../src/streaming/token-stream.ts";
+import { CallWatch } from "../../workers/call-watch.ts";
+import { ClientStream } from "../../workers/client-stream.ts";
+import { relay } from "../../workers/relay.ts";
+import { FINISH_FRAME, ROLE_FRAME, tokenFrame } from "./support/answers.ts";
+import { errorEvent, eventsOf, textOf } from "./support/gateway.ts";
+
+const FIRST_TOKEN_MS = 500;
+const LIMITS = { stallMs: 300, finishGraceMs: 100 };
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A relay between a replica that the test speaks for and a client that reads everything. */
+function aRelay() {
+  const watch = new CallWatch(Date.now() + 10_000, () =>
+    client.isBlocked ? "client-gone" : "timeout",
+  );
+  const client: ClientStream = new ClientStream({
+    headHoldMs: 2000,
+    heartbeatMs: 1000,
+    headers: () => ({}),
+    onClientGone: () => watch.stop("client-gone"),
+  });
+  watch.expectBy(Date.now() + FIRST_TOKEN_MS);
+  const stream = new TokenStream({
+    modelId: ModelId.parse("m"),
+    choiceCount: 1,
+    includeUsage: false,
+  });
+  const { readable, writable } = new IdentityTransformStream();
+  const replica = writable.getWriter();
+  const encoder = new TextEncoder();
+  const say = async (step: ReturnType<typeof tokenFrame> | string): Promise<void> => {
+    const text = typeof step === "string" ? step : step.kind === "text" ? step.text : "";
+    await replica.write(encoder.encode(text));
+  };
+  // A fetch ends its body with an error when its signal fires.
+  watch.signal.addEventListener("abort", () => {
+    replica.abort(watch.signal.reason).catch(() => {});
+  });
+  const tail = relay(readable, { stream, client, watch }, LIMITS);
+  return { client, stream, tail, say, watch };
+}
+
+describe("relay()", () => {
+  test("ends a stream that stalls behind a token with a timeout", async () => {
+    const { client, tail, say, stream } = aRelay();
+    const text = client.response.then((response) => response.text());
+    await say(tokenFrame("a"));
+    await vi.advanceTimersByTimeAsync(LIMITS.stallMs - 1);
+    await say(tokenFrame("b"));
+    await vi.advanceTimersByTimeAsync(LIMITS.stallMs - 1);
+    expect(stream.isOver).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
+    await client.end(await tail);
+    const events = eventsOf(await text);
+    expect(textOf(events)).toBe("ab");
+    expect(events.slice(2)).toEqual([errorEvent("timeout")]);
+  });
+
+  test("takes no comment for a token", async () => {
+    const { client, tail, say } = aRelay();
+    const text = client.response.then((response) => response.text());
+    await say(tokenFrame("a"));
+    for (let waitedMs = 0; waitedMs < LIMITS.stallMs; waitedMs += 50) {
+      // oxlint-disable-next-line no-await-in-loop -- one comment after the other
+      await say(": hold\n\n").catch(() => {});
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      await vi.advanceTimersByTimeAsync(50);
+    }
+    await client.end(await tail);
+    expect(eventsOf(await text).at(-1)).toEqual(errorEvent("timeout"));
+  });
+
+  test("gives a replica no more time for its first token because it says something else", async () => {
+    const { tail, say, stream } = aRelay();
+    await say(ROLE_FRAME);
+    await vi.advanceTimersByTimeAsync(FIRST_TOKEN_MS - 100);
+    await say(ROLE_FRAME);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(eventsOf(await tail)).toEqual([errorEvent("timeout")]);
+    expect(stream.hasReleased).toBe(false);
+  });
+
+  test("waits only briefly for what may come behind the last text", async () => {
+    const { client, tail, say } = aRelay();
+    const text = client.response.then((response) => response.text());
+    await say(tokenFrame("a"));
+    await say(FINISH_FRAME);
+    await vi.advanceTimersByTimeAsync(LIMITS.finishGraceMs);
+    expect(eventsOf(await tail)).toEqual([{ data: "[DONE]" }]);
+    await client.end(await tail);
+    expect(textOf(eventsOf(await text))).toBe("a");
+  });
+
+  test("blames a client that does not read, and not its replica", async () => {
+    const { client, tail, say, watch } = aRelay();
+    watch.signal.addEventListener("abort", () => void client.abort());
+    await say(tokenFrame("a"));
+    await client.response;
+    await vi.advanceTimersByTimeAsync(LIMITS.stallMs);
+    await tail;
+    expect(watch.reason).toBe("client-gone");
+  });
+});

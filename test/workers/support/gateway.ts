@@ -1,0 +1,157 @@
+import { env, exports } from "cloudflare:workers";
+import { expect, vi } from "vitest";
+import type { PoolStatus } from "../../../src/pool/pool-status.ts";
+import { ModelId, PoolId, TenantId } from "../../../src/protocol/ids.ts";
+import { SseDecoder } from "../../../src/protocol/sse.ts";
+import type { LiveTenant } from "../../../src/tenants/live-configuration.ts";
+import { aLiveConfiguration, applyConfiguration } from "./configuration.ts";
+import type { ConnectedReplica, ReplicaWish } from "./replica.ts";
+import { connectReplica } from "./replica.ts";
+import type { Upstream } from "./upstream.ts";
+import { anUpstream } from "./upstream.ts";
+
+/** What is particular about a gateway of a test. */
+export interface GatewayWish {
+  /** 1 when absent. All of them are dialled in and idle. */
+  readonly replicaCount?: number;
+  readonly replica?: ReplicaWish;
+  readonly tenant?: Partial<LiveTenant>;
+  /** The name by which clients know the model. */
+  readonly modelId?: string;
+  readonly queueMax?: number;
+}
+
+/** What a client sends; everything else is a plain, valid chat request. */
+export interface AskWish {
+  /** The first tenant's when absent. */
+  readonly key?: string;
+  readonly body?: object;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** The Worker under test with a configuration of its own: a tenant, a model and a pool. */
+export interface TestGateway {
+  readonly key: string;
+  /** Of a second tenant, who may use the same model. */
+  readonly otherKey: string;
+  readonly poolId: PoolId;
+  readonly modelId: string;
+  readonly upstreams: readonly Upstream[];
+  /** The first of them. */
+  readonly upstream: Upstream;
+  readonly replicas: readonly ConnectedReplica[];
+  /** Asks for a completion with the tenant's key. */
+  readonly ask: (wish?: AskWish) => Promise<Response>;
+  readonly poolStatus: () => Promise<PoolStatus>;
+}
+
+/**
+ * Makes a configuration live that no other test knows, so that nothing the Worker remembers of
+ * them (keys, pools) can matter, and connects its replicas.
+ */
+export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
+  const { replicaCount = 1, modelId = "sluice-tiny" } = wish;
+  const name = crypto.randomUUID();
+  const key = `sk-test-${name}`;
+  const poolId = PoolId.parse(`pool-${name}`);
+  const tenantId = TenantId.parse(`tenant-${name}`);
+  const otherKey = `sk-test-other-${name}`;
+  const otherTenantId = TenantId.parse(`other-${name}`);
+  const modelIds = [ModelId.parse(modelId)];
+  const upstream = anUpstream();
+  const others = Array.from({ length: replicaCount - 1 }, () => anUpstream());
+  const upstreams = [upstream, ...others];
+  await applyConfiguration(
+    aLiveConfiguration({
+      endpointUrls: upstreams.map(({ endpointUrl }) => endpointUrl),
+      pool: { poolId, ...(wish.queueMax !== undefined && { queueMax: wish.queueMax }) },
+      model: { poolId, modelId: ModelId.parse(modelId) },
+      tenants: [
+        { tenantId, modelIds, ...wish.tenant },
+        { tenantId: otherTenantId, modelIds },
+      ],
+      keys: [
+        { key, tenantId },
+        { key: otherKey, tenantId: otherTenantId },
+      ],
+    }),
+  );
+  const replicas = await Promise.all(
+    upstreams.map(({ endpointUrl }) => connectReplica(endpointUrl, { ...wish.replica, poolId })),
+  );
+  const pool = env.POOLS.getByName(poolId);
+  await vi.waitFor(async () => {
+    const { replicas: known } = await pool.status(poolId);
+    expect(known.map(({ state }) => state)).toEqual(upstreams.map(() => "ready"));
+  }, WAIT);
+  const ask = ({ body, headers, signal, ...asked }: AskWish = {}): Promise<Response> => {
+    const init = {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${asked.key ?? key}`,
+        "content-type": "application/json",
+        ...headers,
+      },
+      body: JSON.stringify({ model: modelId, messages: MESSAGES, ...body }),
+    };
+    return fetchGateway(CHAT_PATH, signal === undefined ? init : { ...init, signal });
+  };
+  const poolStatus = () => pool.status(poolId);
+  return { key, otherKey, poolId, modelId, upstreams, upstream, replicas, ask, poolStatus };
+}
+
+/** How long a test waits for what must happen; far longer than it takes on an idle machine. */
+export const WAIT = { timeout: 10_000, interval: 20 };
+
+export const CHAT_PATH = "/v1/chat/completions";
+const MESSAGES = [{ role: "user", content: "Tell me a story." }];
+
+/** Sends a request to the Worker under test. */
+export function fetchGateway(path: string, init: RequestInit = {}): Promise<Response> {
+  return exports.default.fetch(new Request(`https://gateway.test${path}`, init));
+}
+
+/** Waits until nothing of a gateway's pool is in use any more. */
+export async function becomesIdle(gateway: TestGateway): Promise<void> {
+  await vi.waitFor(async () => {
+    expect(await gateway.poolStatus()).toMatchObject({ leases: 0, queued: 0 });
+  }, WAIT);
+}
+
+/** One event as a client sees it: its name, and its data parsed unless it is `[DONE]`. */
+export interface ClientEvent {
+  readonly event?: string;
+  readonly data: unknown;
+}
+
+/** Reads a stream to its end, as a client does. */
+export async function readEvents(response: Response): Promise<ClientEvent[]> {
+  return eventsOf(await response.text());
+}
+
+/** Reads the events in a stream's text. */
+export function eventsOf(text: string): ClientEvent[] {
+  const utf8 = new TextDecoder();
+  const sse = new SseDecoder({
+    decodeUtf8: (bytes) => utf8.decode(bytes),
+    eventBytesMax: 4_194_304,
+  });
+  return sse.push(new TextEncoder().encode(text)).frames.map(({ data, ...name }) => {
+    const parsed: unknown = data === "[DONE]" ? data : JSON.parse(data);
+    return { ...name, data: parsed };
+  });
+}
+
+/** Puts the text of the first choice together from its chunks. */
+export function textOf(events: readonly ClientEvent[]): string {
+  return events.map(({ data }) => Object(data).choices?.[0]?.delta?.content ?? "").join("");
+}
+
+/** The event that ends a stream whose answer is not whole. */
+export function errorEvent(code: string): object {
+  return {
+    event: "error",
+    data: { error: { code, message: expect.any(String), param: null, type: "server_error" } },
+  };
+}
