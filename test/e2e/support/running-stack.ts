@@ -12,7 +12,7 @@ import { takeFreePorts } from "../../support/free-ports.ts";
 import { writeLocalConfiguration } from "../../support/local-configuration.ts";
 import { EngineProbe } from "./engine-probe.ts";
 
-export const LAUNCHER = new URL("../../../cli/sluice.mjs", import.meta.url).pathname;
+const LAUNCHER = new URL("../../../cli/sluice.mjs", import.meta.url).pathname;
 
 /** One line of `sluice up --json`, as far as tests look at it. */
 const UpEvent = z.looseObject({ event: z.string() });
