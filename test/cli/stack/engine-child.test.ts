@@ -1,0 +1,66 @@
+import { describe, expect, test } from "vitest";
+import { parseReadyLine, planEngineChild } from "../../../cli/stack/engine-child.ts";
+
+const PLAN = {
+  name: "replica-1",
+  poolId: "local",
+  endpointUrl: "http://127.0.0.1:9101",
+  host: "127.0.0.1",
+  port: 9101,
+  upstreamModel: "up-tiny",
+};
+const OPTIONS = {
+  precision: "f32",
+  modelFolder: undefined,
+  replicaSecret: "the-secret-between-gateway-and-engine",
+  gatewaySocketUrl: "ws://127.0.0.1:8787",
+};
+
+describe("planEngineChild()", () => {
+  test("an engine listens where the configuration says and reports to its pool", () => {
+    const words = planEngineChild(PLAN, OPTIONS).command.join(" ");
+    expect(words).toContain("--host 127.0.0.1 --port 9101");
+    expect(words).toContain("--pool-url ws://127.0.0.1:8787/internal/pools/local");
+    expect(words).toContain("--advertise-url http://127.0.0.1:9101");
+    expect(words).toContain("--model-name up-tiny --");
+    expect(words).toContain("--precision f32");
+  });
+
+  test("an engine refuses requests without a cache salt, and does not outlive us", () => {
+    const { command } = planEngineChild(PLAN, OPTIONS);
+    expect(command).toContain("--require-salt");
+    expect(command).toContain("--exit-with-stdin");
+  });
+
+  test("the secret is in its environment and nowhere else", () => {
+    const plan = planEngineChild(PLAN, OPTIONS);
+    expect(plan.environment["SLUICE_REPLICA_SECRET"]).toBe(OPTIONS.replicaSecret);
+    expect(plan.command.join(" ")).not.toContain(OPTIONS.replicaSecret);
+  });
+
+  test("a model folder is passed on, and none is the engine's own model", () => {
+    expect(planEngineChild(PLAN, OPTIONS).command).not.toContain("--model");
+    const { command } = planEngineChild(PLAN, { ...OPTIONS, modelFolder: "/models/a" });
+    expect(command[command.indexOf("--model") + 1]).toBe("/models/a");
+  });
+});
+
+describe("parseReadyLine()", () => {
+  const FACTS = { model: "m", parameters: 5, precision: "int8", runtime: "wasm", readyMs: 1.5 };
+
+  test("only what the terminal shows is taken from the line", () => {
+    const line = JSON.stringify({ level: "info", event: "ready", ...FACTS, url: "http://x" });
+    expect(parseReadyLine(line)).toEqual(FACTS);
+  });
+
+  test.each([
+    "",
+    "ready",
+    "{",
+    "null",
+    JSON.stringify({ event: "draining", ...FACTS }),
+    JSON.stringify({ event: "ready" }),
+  ])("%j does not say that an engine is ready", (line) => {
+    expect(parseReadyLine(line)).toBeUndefined();
+  });
+});
