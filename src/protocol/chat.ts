@@ -1,12 +1,6 @@
 import * as z from "zod";
 import { ModelId } from "./ids.ts";
-import {
-  decimalWithin,
-  integerWithin,
-  listOf,
-  onlyNeutral,
-  optional,
-} from "./parameter-schemas.ts";
+import { decimalWithin, integerWithin, onlyNeutral, optional } from "./parameter-schemas.ts";
 import { faultOf } from "./validation.ts";
 
 /** Bounds the work of one request's template and of its validation. */
@@ -30,7 +24,11 @@ const TextPart = z.object({
 /** A message's text: text parts count as one string. */
 const Content = z.union([
   z.string(),
-  listOf(TextPart, PARTS_MAX, 1).transform((parts) => parts.map((part) => part.text).join("")),
+  z
+    .array(TextPart)
+    .min(1)
+    .max(PARTS_MAX)
+    .transform((parts) => parts.map((part) => part.text).join("")),
 ]);
 
 const Name = optional(z.string());
@@ -47,7 +45,7 @@ const AssistantMessage = z
     content: optional(Content),
     name: Name,
     refusal: optional(z.string()),
-    tool_calls: optional(listOf(ToolCall, TOOL_CALLS_MAX)),
+    tool_calls: optional(z.array(ToolCall).max(TOOL_CALLS_MAX)),
   })
   .refine(
     ({ content, refusal, tool_calls: calls }) =>
@@ -91,7 +89,7 @@ const STREAM_OPTIONS_NEED_STREAM = {
 export const ChatRequest = z
   .object({
     model: ModelId,
-    messages: listOf(ChatMessage, MESSAGES_MAX, 1),
+    messages: z.array(ChatMessage).min(1).max(MESSAGES_MAX),
     max_completion_tokens: OutputTokensMax,
     max_tokens: OutputTokensMax,
     temperature: optional(decimalWithin(0, 2)).transform((value) => value ?? 1),
@@ -100,7 +98,10 @@ export const ChatRequest = z
     top_k: optional(integerWithin(-1)).transform((value) => Math.max(value ?? 0, 0)),
     seed: optional(Seed),
     stop: optional(
-      z.union([StopString.transform((stop) => [stop]), listOf(StopString, STOP_STRINGS_MAX, 1)]),
+      z.union([
+        StopString.transform((stop) => [stop]),
+        z.array(StopString).min(1).max(STOP_STRINGS_MAX),
+      ]),
     ).transform((stops) => stops ?? []),
     stream: optional(z.boolean()).transform((value) => value ?? false),
     stream_options: optional(
@@ -118,22 +119,23 @@ export const ChatRequest = z
 export type ChatRequest = z.infer<typeof ChatRequest>;
 
 /**
- * What the edge reads of a chat request. All else passes untouched, because what a model server
- * can do is that server's to say.
+ * What the edge reads of a chat request. All else passes untouched, because what an engine can do
+ * is the engine's to say.
  */
 export const ChatRequestShape = z
   .looseObject({
     model: ModelId,
-    messages: listOf(
-      z.looseObject({
-        role: z.string(),
-        content: optional(
-          z.union([z.string(), listOf(z.looseObject({ type: z.string() }), PARTS_MAX)]),
-        ),
-      }),
-      MESSAGES_MAX,
-      1,
-    ),
+    messages: z
+      .array(
+        z.looseObject({
+          role: z.string(),
+          content: optional(
+            z.union([z.string(), z.array(z.looseObject({ type: z.string() })).max(PARTS_MAX)]),
+          ),
+        }),
+      )
+      .min(1)
+      .max(MESSAGES_MAX),
     max_completion_tokens: OutputTokensMax,
     max_tokens: OutputTokensMax,
     stream: optional(z.boolean()),

@@ -1,11 +1,5 @@
 import * as z from "zod";
-import {
-  decimalWithin,
-  integerWithin,
-  listOf,
-  onlyNeutral,
-  optional,
-} from "./parameter-schemas.ts";
+import { decimalWithin, integerWithin, onlyNeutral, optional } from "./parameter-schemas.ts";
 import { faultOf } from "./validation.ts";
 
 const METADATA_PAIRS_MAX = 16;
@@ -22,7 +16,7 @@ const Metadata = z
     faultOf("invalid_value", `an object of at most ${METADATA_PAIRS_MAX} pairs`),
   );
 
-/** Checked, then without effect on the text: hints, labels and wishes of other services. */
+/** Checked, then without effect on the text: hints, labels and what other engines offer. */
 const IGNORED = {
   cache_salt: optional(z.string()),
   metadata: optional(Metadata),
@@ -60,7 +54,7 @@ const NEUTRAL_ONLY = {
   min_p: onlyNeutral(decimalWithin(0, 1), isZero, "0"),
   min_tokens: onlyNeutral(integerWithin(0), isZero, "0"),
   modalities: onlyNeutral(
-    listOf(z.string(), LIST_MAX, 1),
+    z.array(z.string()).min(1).max(LIST_MAX),
     (modalities) => modalities.every((modality) => modality === "text"),
     '["text"]',
   ),
@@ -72,9 +66,9 @@ const NEUTRAL_ONLY = {
     (format) => format.type === "text",
     'of type "text"',
   ),
-  stop_token_ids: onlyNeutral(listOf(z.int(), LIST_MAX), isEmpty, "empty"),
+  stop_token_ids: onlyNeutral(z.array(z.int()).max(LIST_MAX), isEmpty, "empty"),
   tool_choice: onlyNeutral(z.unknown(), never, "absent"),
-  tools: onlyNeutral(listOf(z.unknown(), TOOLS_MAX, 1), never, "absent"),
+  tools: onlyNeutral(z.array(z.unknown()).min(1).max(TOOLS_MAX), never, "absent"),
   top_logprobs: onlyNeutral(integerWithin(0, 20), isZero, "0"),
 };
 

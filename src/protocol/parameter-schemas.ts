@@ -6,6 +6,7 @@ export function optional<Schema extends z.ZodType>(schema: Schema) {
   const nullAsAbsent = z
     .nullish(schema)
     .transform((value): z.output<Schema> | undefined => value ?? undefined);
+  // A transform alone would make the key a required one in the type of the output.
   return nullAsAbsent.optional();
 }
 
@@ -23,14 +24,6 @@ export function decimalWithin(min: number, max: number) {
     .number()
     .refine((value) => value >= min, faultOf("decimal_below_min_value", `at least ${min}`))
     .refine((value) => value <= max, faultOf("decimal_above_max_value", `at most ${max}`));
-}
-
-/**
- * A list whose length is checked before its elements, so that a body full of faulty elements
- * costs one issue and not one for each.
- */
-export function listOf<Schema extends z.ZodType>(schema: Schema, max: number, min = 0) {
-  return z.array(z.unknown()).min(min).max(max).pipe(z.array(schema));
 }
 
 /**

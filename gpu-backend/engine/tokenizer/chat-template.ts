@@ -152,10 +152,10 @@ function textsOf(messages: readonly ChatMessage[]): string[] {
 }
 
 /** Collects the string literals and the plain text of a parsed template. */
-function stringsOf(node: unknown): string[] {
-  if (typeof node !== "object" || node === null) return [];
-  if ("type" in node && node.type === "StringLiteral" && "value" in node) {
-    return typeof node.value === "string" ? [node.value] : [];
+function stringsOf(syntax: unknown): string[] {
+  if (typeof syntax !== "object" || syntax === null) return [];
+  if ("type" in syntax && syntax.type === "StringLiteral" && "value" in syntax) {
+    return typeof syntax.value === "string" ? [syntax.value] : [];
   }
-  return Object.values(node).flatMap((child: unknown) => stringsOf(child));
+  return Object.values(syntax).flatMap((part: unknown) => stringsOf(part));
 }

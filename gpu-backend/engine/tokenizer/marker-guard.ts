@@ -34,9 +34,9 @@ export class MarkerGuard {
     }
     return {
       protect: (text) =>
-        pairs.reduce((t, { guard, standIn }) => t.replaceAll(guard, standIn), text),
+        pairs.reduce((rest, { guard, standIn }) => rest.replaceAll(guard, standIn), text),
       restore: (text) =>
-        pairs.reduce((t, { guard, standIn }) => t.replaceAll(standIn, guard), text),
+        pairs.reduce((rest, { guard, standIn }) => rest.replaceAll(standIn, guard), text),
     };
   }
 }

@@ -32,6 +32,7 @@ const Bpe = z.looseObject({
   continuing_subword_prefix: NoAffix,
   end_of_word_suffix: NoAffix,
 });
+/** Two tokens that become one, as a pair or, in older files, joined by a space. */
 export type BpeMerge = z.infer<typeof Bpe>["merges"][number];
 
 const Splitter = z.union([

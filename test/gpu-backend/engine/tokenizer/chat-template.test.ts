@@ -194,8 +194,8 @@ describe("ChatTemplate", () => {
       const template = chatTemplate(
         "{% if messages[0].content != 'Hello!' %}{{ raise_exception(messages[0].content) }}{% endif %}",
       );
-      const { message } = problemOf(template, saying("se|same ".repeat(1000)));
-      expect(message).toContain("takes: se|same se|same");
+      const { message } = problemOf(template, saying("se<|>same ".repeat(1000)));
+      expect(message).toContain("takes: se<|>same se<|>same");
       expect(message?.length).toBeLessThan(300);
     });
 
