@@ -2,14 +2,11 @@ import { createHash } from "node:crypto";
 import { DurableObject } from "cloudflare:workers";
 import type { PoolId } from "../src/protocol/ids.ts";
 import type { LivePool, TenantAccess } from "../src/tenants/live-configuration.ts";
-import { LiveConfiguration } from "../src/tenants/live-configuration.ts";
+import { CONFIGURATION_LIMITS, LiveConfiguration } from "../src/tenants/live-configuration.ts";
 import type { Env } from "./env.ts";
 
 /** The one object of its class: `env.DIRECTORY.getByName(DIRECTORY_NAME)`. */
 export const DIRECTORY_NAME = "directory";
-
-/** A configuration as JSON; a SQLite value may have 2 MB. */
-export const CONFIGURATION_BYTES_MAX = 1_500_000;
 
 /** Raised when what is stored changes its shape. */
 const FORMAT = 1;
@@ -70,8 +67,9 @@ export class DirectoryObject extends DurableObject<Env> {
    */
   async apply(configuration: LiveConfiguration, expectedVersion?: number): Promise<Applied> {
     const document = JSON.stringify(LiveConfiguration.parse(configuration));
-    if (document.length > CONFIGURATION_BYTES_MAX) {
-      throw new RangeError(`The configuration exceeds ${CONFIGURATION_BYTES_MAX} bytes`);
+    const { bytesMax } = CONFIGURATION_LIMITS;
+    if (new TextEncoder().encode(document).length > bytesMax) {
+      throw new RangeError(`The configuration exceeds ${bytesMax} bytes`);
     }
     return this.#storage.transactionSync(() => {
       const liveVersion = this.#storedRow()?.version ?? 0;

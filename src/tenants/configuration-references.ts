@@ -40,20 +40,20 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
   const keys = keysByTenant.flat();
   const replicas = pools.flatMap((pool) => itemsOf(child(pool, "replicas")));
   return [
-    ...unknown("pool", childrenOf(models, "pool"), pools.map(nameOf)),
-    ...unknown("model", modelsByTenant.flat(), models.map(nameOf)),
-    ...unknown("class", childrenOf(tenants, "class"), classNames),
-    ...repeated(childrenOf(replicas, "url"), normalizeEndpointUrl),
-    ...modelsByTenant.flatMap((own) => repeated(own)),
-    ...keysByTenant.flatMap((own) => repeated(childrenOf(own, "name"))),
-    ...repeated(keys.flatMap((key) => hashOf(key, rules))),
+    ...unresolved("pool", childrenOf(models, "pool"), pools.map(nameOf)),
+    ...unresolved("model", modelsByTenant.flat(), models.map(nameOf)),
+    ...unresolved("class", childrenOf(tenants, "class"), classNames),
+    ...repeats(childrenOf(replicas, "url"), normalizeEndpointUrl),
+    ...modelsByTenant.flatMap((own) => repeats(own)),
+    ...keysByTenant.flatMap((own) => repeats(childrenOf(own, "name"))),
+    ...repeats(keys.flatMap((key) => hashOf(key, rules))),
     ...keys.flatMap((key) => formProblems(key, rules)),
     ...keys.flatMap(validityProblems),
     ...tooManyKeys(keys),
   ];
 }
 
-function unknown(
+function unresolved(
   what: string,
   uses: readonly Part[],
   names: readonly string[],
@@ -64,7 +64,7 @@ function unknown(
   }));
 }
 
-function repeated(
+function repeats(
   parts: readonly Part[],
   identify: (text: string) => string | undefined = (text) => text,
 ): ConfigurationProblem[] {
@@ -118,8 +118,7 @@ function tooManyKeys(keys: readonly Part[]): ConfigurationProblem[] {
 }
 
 function child({ value, path }: Part, name: string): Part {
-  const own = isMapping(value) && Object.hasOwn(value, name) ? value[name] : undefined;
-  return { value: own, path: [...path, name] };
+  return { value: isMapping(value) ? value[name] : undefined, path: [...path, name] };
 }
 
 function childrenOf(parts: readonly Part[], name: string): Part[] {

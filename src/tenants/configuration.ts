@@ -8,7 +8,7 @@ import type { ConfigurationProblem } from "./configuration-problems.ts";
 import { toProblems } from "./configuration-problems.ts";
 import type { KeyRules } from "./configuration-references.ts";
 import { findReferenceProblems } from "./configuration-references.ts";
-import { LiveConfiguration } from "./live-configuration.ts";
+import { CONFIGURATION_LIMITS, LiveConfiguration } from "./live-configuration.ts";
 
 export type ParsedConfiguration =
   | { readonly kind: "ok"; readonly configuration: LiveConfiguration }
@@ -28,7 +28,12 @@ export function parseConfiguration(document: unknown, rules: KeyRules): ParsedCo
   ];
   if (!file.success || problems.length > 0) return { kind: "invalid", problems };
   const configuration = LiveConfiguration.parse(resolve(file.data, rules));
-  return { kind: "ok", configuration };
+  // Every name that the schema lets through is ASCII, so characters are bytes.
+  const bytes = JSON.stringify(configuration).length;
+  const { bytesMax } = CONFIGURATION_LIMITS;
+  if (bytes <= bytesMax) return { kind: "ok", configuration };
+  const message = `expected at most ${bytesMax} bytes once resolved, found ${bytes}`;
+  return { kind: "invalid", problems: [{ path: [], message }] };
 }
 
 function resolve(

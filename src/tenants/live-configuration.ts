@@ -6,12 +6,14 @@ import { findRepeats, findUnknown } from "./references.ts";
 
 /** How much one configuration may hold; one Durable Object keeps all of it in memory. */
 export const CONFIGURATION_LIMITS = {
+  /** As JSON: it is one value in SQLite, which may have 2 MB. */
+  bytesMax: 1_500_000,
   modelsMax: 256,
   poolsMax: 64,
   replicasPerPoolMax: 128,
   classesMax: 256,
-  tenantsMax: 10_000,
-  keysMax: 20_000,
+  tenantsMax: 4_000,
+  keysMax: 8_000,
   contextTokensMax: 10_000_000,
   /** Of one tenant or one replica at once. */
   requestsMax: 100_000,
@@ -53,7 +55,7 @@ export const LiveModel = z.strictObject({
   modelId: ModelId,
   poolId: PoolId,
   /** The name the replicas know. */
-  upstreamModel: z.string(),
+  upstreamModel: z.string().min(1).max(256),
   contextTokens: z.int().positive().max(CONFIGURATION_LIMITS.contextTokensMax),
 });
 export type LiveModel = z.infer<typeof LiveModel>;
@@ -61,7 +63,7 @@ export type LiveModel = z.infer<typeof LiveModel>;
 export const LiveTenant = z.strictObject({
   tenantId: TenantId,
   modelIds: z.array(ModelId),
-  className: z.string(),
+  className: z.string().min(1).max(64),
   targets: Targets,
   concurrencyMax: z.int().positive().max(CONFIGURATION_LIMITS.requestsMax).exactOptional(),
 });
@@ -71,7 +73,7 @@ export const LiveKey = z.strictObject({
   /** HMAC-SHA-256 of the key under the pepper, 64 hex digits. */
   hash: z.string().regex(/^[0-9a-f]{64}$/),
   tenantId: TenantId,
-  name: z.string(),
+  name: z.string().min(1).max(64),
   notBeforeAtMs: z.number().exactOptional(),
   expiresAtMs: z.number().exactOptional(),
 });

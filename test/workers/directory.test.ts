@@ -81,6 +81,7 @@ describe("DirectoryObject", () => {
 
   test("a revoked key is unknown from the version on that leaves it out", async () => {
     await applyConfiguration(aLiveConfiguration());
+    expect(await directory().lookup(hashOfKey(TEST_KEY))).toMatchObject({ kind: "known" });
     await applyConfiguration(aLiveConfiguration({ keys: [] }));
     expect(await directory().lookup(hashOfKey(TEST_KEY))).toEqual({ kind: "unknown" });
   });

@@ -2,9 +2,9 @@ import type { Context } from "hono";
 import { Hono } from "hono";
 import * as z from "zod";
 import { validate } from "../../src/protocol/validation.ts";
-import { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
+import { CONFIGURATION_LIMITS, LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import { verifyBearer } from "../auth.ts";
-import { CONFIGURATION_BYTES_MAX, DIRECTORY_NAME } from "../directory-object.ts";
+import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
@@ -33,7 +33,7 @@ export const adminRoutes = new Hono<EdgeContext>()
 
 /** Answers with the new version, or with `version_conflict` and the version that is live. */
 async function applyConfiguration(c: Context<EdgeContext>): Promise<Response> {
-  const body = await readJsonObject(c.req.raw, CONFIGURATION_BYTES_MAX + ENVELOPE_BYTES_MAX);
+  const body = await readJsonObject(c.req.raw, CONFIGURATION_LIMITS.bytesMax + ENVELOPE_BYTES_MAX);
   const { configuration, expectedVersion } = orThrow(validate(ApplyRequest, body));
   const applied = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).apply(
     configuration,

@@ -237,13 +237,33 @@ describe("parseConfiguration()", () => {
     expect(problemsWith("pools.local.replicas", replicas.slice(1))).toEqual([]);
   });
 
+  test("refuses what is too large to be stored as one value", () => {
+    const { tenantsMax, bytesMax } = CONFIGURATION_LIMITS;
+    const models = ["a", "b"].map((id) => id.padEnd(256, "x"));
+    const tenant = { keys: [], models, class: "chat" };
+    const [problem, ...others] = problemsOf({
+      models: Object.fromEntries(models.map((id) => [id, { context: 1, pool: "local" }])),
+      pools: { local: { engine: "sluice", replicas: [{ url: "http://gpu:1" }] } },
+      tenants: Object.fromEntries(
+        Array.from({ length: tenantsMax }, (_, index) => [`t${index}`, tenant]),
+      ),
+    });
+    expect(problem).toContain(`: expected at most ${bytesMax} bytes once resolved, found `);
+    expect(others).toEqual([]);
+  });
+
   test("counts the keys of all tenants against one bound", () => {
     const { keysMax } = CONFIGURATION_LIMITS;
     const keys = Array.from({ length: keysMax + 1 }, (_, index) => ({
       name: `k${index}`,
       hash: `hmac-sha256:${String(index).padStart(64, "0")}`,
     }));
-    expect(problemsWith("tenants.acme.keys", keys)).toEqual([
+    expect(
+      problemsOf({
+        ...parseYaml(MINIMAL),
+        tenants: { acme: { keys, models: ["tiny"], class: "chat" } },
+      }),
+    ).toEqual([
       `tenants: expected at most ${keysMax} keys of all tenants together, found ${keysMax + 1}`,
     ]);
   });
