@@ -8,6 +8,11 @@ export const JSON_DEPTH_MAX = 128;
  * `JSON_DEPTH_MAX`, is `invalid_json`.
  */
 export function parseJsonObject(text: string): Validated<Readonly<Record<string, unknown>>> {
+  // Before parsing: a million brackets cost `JSON.parse` a second.
+  if (nestsDeeperThan(text, JSON_DEPTH_MAX)) {
+    const message = `Expected the request body to nest at most ${JSON_DEPTH_MAX} levels deep`;
+    return { kind: "invalid", problem: { code: "invalid_json", message } };
+  }
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -16,10 +21,6 @@ export function parseJsonObject(text: string): Validated<Readonly<Record<string,
   }
   if (!isRecord(body)) {
     const message = `Expected the request body to be a JSON object, found ${describe(body)}`;
-    return { kind: "invalid", problem: { code: "invalid_json", message } };
-  }
-  if (nestsDeeperThan(text, JSON_DEPTH_MAX)) {
-    const message = `Expected the request body to nest at most ${JSON_DEPTH_MAX} levels deep`;
     return { kind: "invalid", problem: { code: "invalid_json", message } };
   }
   return { kind: "valid", value: body };
@@ -36,17 +37,13 @@ const CLOSING_BRACKET = 93;
 const OPENING_BRACE = 123;
 const CLOSING_BRACE = 125;
 
-/** Counts brackets outside strings, in the text: walking the value would need a stack of its own. */
+/** Counts brackets outside strings. Of text that is no JSON it may say either. */
 function nestsDeeperThan(json: string, depthMax: number): boolean {
   let depth = 0;
-  let isInString = false;
   for (let index = 0; index < json.length; index += 1) {
     const character = json.charCodeAt(index);
-    if (isInString) {
-      if (character === BACKSLASH) index += 1;
-      else if (character === QUOTE) isInString = false;
-    } else if (character === QUOTE) {
-      isInString = true;
+    if (character === QUOTE) {
+      index = closingQuote(json, index);
     } else if (character === OPENING_BRACKET || character === OPENING_BRACE) {
       depth += 1;
       if (depth > depthMax) return true;
@@ -55,4 +52,20 @@ function nestsDeeperThan(json: string, depthMax: number): boolean {
     }
   }
   return false;
+}
+
+/**
+ * The end of a string, or of the text if it has none. Most of a body is inside strings, and
+ * `indexOf` goes through them many characters at a time.
+ */
+function closingQuote(json: string, openingQuote: number): number {
+  let quote = json.indexOf('"', openingQuote + 1);
+  while (isEscaped(json, quote)) quote = json.indexOf('"', quote + 1);
+  return quote === -1 ? json.length : quote;
+}
+
+function isEscaped(json: string, quote: number): boolean {
+  let backslashes = 0;
+  while (json.charCodeAt(quote - 1 - backslashes) === BACKSLASH) backslashes += 1;
+  return backslashes % 2 === 1;
 }

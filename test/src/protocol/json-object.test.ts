@@ -14,9 +14,12 @@ describe("parseJsonObject", () => {
     );
   });
 
-  test.each(["", "{", "nonsense", '{"a":1}}', "\u{FEFF}{}"])("%j is no JSON", (text) => {
-    expect(parseJsonObject(text)).toEqual({ kind: "invalid", problem: { code: "invalid_json" } });
-  });
+  test.each(["", "{", "nonsense", '{"a":1}}', '{"', '{"\\"', '"', "]]", "\u{FEFF}{}"])(
+    "%j is no JSON",
+    (text) => {
+      expect(parseJsonObject(text)).toEqual({ kind: "invalid", problem: { code: "invalid_json" } });
+    },
+  );
 
   test.each([
     ["[1]", "a list of 1"],
@@ -42,11 +45,27 @@ describe("parseJsonObject", () => {
   });
 
   test("a million brackets are refused, not a stack overflow", () => {
-    expect(parseJsonObject(nested(1_000_000)).kind).toBe("invalid");
+    for (const text of [nested(1_000_000), "[".repeat(1_000_000)]) {
+      expect(parseJsonObject(text)).toMatchObject({
+        kind: "invalid",
+        problem: { message: expect.stringContaining("at most 128 levels") },
+      });
+    }
   });
 
   test("brackets inside strings, also behind escaped quotes, do not nest", () => {
-    const text = JSON.stringify({ a: `"${"[{".repeat(JSON_DEPTH_MAX)}`, "[[\\": '\\"' });
-    expect(parseJsonObject(text).kind).toBe("valid");
+    const brackets = "[{".repeat(JSON_DEPTH_MAX);
+    const texts = [`"${brackets}`, `\\"${brackets}`, `\\\\"${brackets}"`, `${brackets}\\`];
+    for (const text of texts) {
+      const body = JSON.stringify({ [text]: [text, { a: text }] });
+      expect(parseJsonObject(body).kind).toBe("valid");
+    }
+  });
+
+  test("a string that ends in backslashes hides no brackets behind it", () => {
+    for (const text of ["\\", "\\\\", '"', '\\"']) {
+      const body = `{${JSON.stringify(text)}:${nested(JSON_DEPTH_MAX)}}`;
+      expect(parseJsonObject(body).kind).toBe("invalid");
+    }
   });
 });
