@@ -10,8 +10,10 @@ import {
 } from "./segment-runtime.ts";
 import type { WasmMemory } from "./wasm-memory.ts";
 
+const ADDRESS_SPACE_BYTES = 2 ** 32;
 const POINTER_BYTES = 4;
-const ERROR_SEVERITY = 3;
+/** Errors come back to the caller, so ONNX Runtime need not print them as well. */
+const LOG_FATAL = 4;
 const ALL_OPTIMIZATIONS = 99;
 const SEQUENTIAL = 0;
 /** Tensors lie in the heap, not on a device. */
@@ -52,8 +54,8 @@ export class DirectRuntime implements SegmentRuntime {
     this.#ort = ort;
     this.memory = memory;
     this.#scratch = this.allocate(DIMENSIONS_MAX * POINTER_BYTES);
-    this.#succeed(ort.init(1, ERROR_SEVERITY));
-    this.#runOptions = this.#exist(ort.createRunOptions(ERROR_SEVERITY, 0, false, 0));
+    this.#succeed(ort.init(1, LOG_FATAL));
+    this.#runOptions = this.#exist(ort.createRunOptions(LOG_FATAL, 0, false, 0));
   }
 
   /** Instantiates ONNX Runtime with a heap of its own. Throws if the build is not as expected. */
@@ -63,8 +65,7 @@ export class DirectRuntime implements SegmentRuntime {
   }
 
   allocate(byteLength: number): number {
-    const address = this.#ort.allocate(byteLength + ALIGNMENT_BYTES);
-    if (address === 0) throw new RangeError(`No ${byteLength} bytes are left in the wasm heap`);
+    const address = this.#reserve(byteLength + ALIGNMENT_BYTES);
     const aligned = Math.ceil(address / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
     this.#bytes(aligned, byteLength).fill(0);
     return aligned;
@@ -135,13 +136,12 @@ export class DirectRuntime implements SegmentRuntime {
         false,
         0,
         0,
-        ERROR_SEVERITY,
+        LOG_FATAL,
         0,
         0,
       ),
     );
-    const address = ort.allocate(model.byteLength);
-    if (address === 0) throw new RangeError(`No ${model.byteLength} bytes are left in the heap`);
+    const address = this.#reserve(model.byteLength);
     try {
       this.#bytes(address, model.byteLength).set(model);
       return this.#exist(await ort.createSession(address, model.byteLength, options));
@@ -149,6 +149,13 @@ export class DirectRuntime implements SegmentRuntime {
       ort.free(address);
       ort.releaseSessionOptions(options);
     }
+  }
+
+  #reserve(byteLength: number): number {
+    // A size of 33 bits would lose its highest on the way into wasm.
+    const address = byteLength < ADDRESS_SPACE_BYTES ? this.#ort.allocate(byteLength) : 0;
+    if (address === 0) throw new RangeError(`No ${byteLength} bytes are left in the wasm heap`);
+    return address;
   }
 
   /** Keeps one handle for each place, since a decoding batch keeps its shape for many steps. */

@@ -4,7 +4,7 @@ import { ModelError } from "../model/model-error.ts";
 import { exactWeightMax, int8MultiplyOn, WEIGHT_MAX } from "./check-int8.ts";
 import type { Executor } from "./executor.ts";
 import { buildSegment, type WeightFormat } from "./graph.ts";
-import { openRuntime, ORT_VERSION, type RuntimeKind } from "./open-runtime.ts";
+import { openRuntime, ORT_VERSION, RUNTIME_CANDIDATES, type RuntimeKind } from "./open-runtime.ts";
 import type { Segment, SegmentRuntime } from "./segment-runtime.ts";
 import { SegmentedExecutor } from "./segmented-executor.ts";
 
@@ -21,7 +21,7 @@ export interface OnnxExecutorOptions {
   readonly blockCount: number;
   /** The largest number of tokens in one step; it sizes the buffers. */
   readonly batchTokensMax: number;
-  /** Absent: the fastest that works. */
+  /** How to call ONNX Runtime; absent: the fastest way that works. */
   readonly runtime?: RuntimeKind;
 }
 
@@ -52,7 +52,11 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
   const model = typeof options.model === "string" ? await loadModel(options.model) : options.model;
   const { config, eosTokenIds } = model;
   checkMemory(model, options);
-  const { runtime, kind, notes } = await openRuntime(options.runtime);
+  const { runtime, kind, notes } = await openRuntime(
+    RUNTIME_CANDIDATES.filter(
+      (candidate) => candidate.kind === (options.runtime ?? candidate.kind),
+    ),
+  );
   try {
     const format = await chooseFormat(precision, runtime);
     const { segments, weightBytes } = await loadSegments(model, runtime, format);

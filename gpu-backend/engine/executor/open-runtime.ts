@@ -4,46 +4,64 @@ import { DirectRuntime } from "./direct-runtime.ts";
 import { PublicRuntime } from "./public-runtime.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
 
-/** How ONNX Runtime is called: by its exports, or by its documented API at twice the cost. */
+/** How ONNX Runtime is called: through its C exports, or through its documented API. */
 export type RuntimeKind = "direct" | "public";
 
-/** A runtime that passed its check, and why it is not the faster one, if so. */
+/** One way to call ONNX Runtime. */
+export interface RuntimeCandidate {
+  readonly kind: RuntimeKind;
+  /** Throws if this way is not open here. */
+  readonly open: () => Promise<SegmentRuntime>;
+}
+
+/** A runtime that passed its check, and why it is not a faster one, if so. */
 export interface OpenedRuntime {
   readonly runtime: SegmentRuntime;
   readonly kind: RuntimeKind;
   readonly notes: readonly string[];
 }
 
+/** The version of onnxruntime-web that is installed. */
+export const ORT_VERSION = ort.env.versions.web ?? "unknown";
 /** The version whose undocumented exports `DirectRuntime` was written for. */
 const DIRECT_VERSION = "1.30.0";
 
-/** The version of onnxruntime-web that is installed. */
-export const ORT_VERSION = ort.env.versions.web ?? "unknown";
+/** All ways, the fastest first. */
+export const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
+  {
+    kind: "direct",
+    open: async () => {
+      if (ORT_VERSION === DIRECT_VERSION) return DirectRuntime.create();
+      throw new Error(`expected onnxruntime-web ${DIRECT_VERSION}, found ${ORT_VERSION}`);
+    },
+  },
+  { kind: "public", open: async () => PublicRuntime.create() },
+];
 
 /**
- * Opens the direct runtime, or the public one where the direct one does not pass its check or
- * `kind` demands it. Throws if the public one does not pass either.
+ * Opens the first candidate that passes `checkRuntime`, with a note for each that does not. Throws
+ * if none does.
  */
-export async function openRuntime(kind: RuntimeKind = "direct"): Promise<OpenedRuntime> {
+export async function openRuntime(candidates: readonly RuntimeCandidate[]): Promise<OpenedRuntime> {
   const notes: string[] = [];
-  if (kind === "direct") {
+  for (const { kind, open } of candidates) {
     try {
-      return { runtime: await openDirect(), kind, notes };
+      return { runtime: await openChecked(open), kind, notes };
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      notes.push(`Steps cost more than need be: ONNX Runtime cannot be called directly: ${reason}`);
+      notes.push(`ONNX Runtime cannot be called in the ${kind} way: ${reason}`);
     }
   }
-  const runtime = PublicRuntime.create();
-  await checkRuntime(runtime);
-  return { runtime, kind: "public", notes };
+  throw new Error(notes.join("; "));
 }
 
-async function openDirect(): Promise<SegmentRuntime> {
-  if (ORT_VERSION !== DIRECT_VERSION) {
-    throw new Error(`expected onnxruntime-web ${DIRECT_VERSION}, found ${ORT_VERSION}`);
+async function openChecked(open: RuntimeCandidate["open"]): Promise<SegmentRuntime> {
+  const runtime = await open();
+  try {
+    await checkRuntime(runtime);
+    return runtime;
+  } catch (error) {
+    await runtime.close();
+    throw error;
   }
-  const runtime = await DirectRuntime.create();
-  await checkRuntime(runtime);
-  return runtime;
 }

@@ -35,6 +35,13 @@ export interface PackedBatch {
   readonly logitRowCount: number;
 }
 
+/** The length of the longest sequence: the model's context, or all of a pool that is smaller. */
+export function positionCountOf(
+  limits: Pick<BatchLimits, "contextTokens" | "blockTokens" | "blockCount">,
+): number {
+  return Math.min(limits.contextTokens, limits.blockCount * limits.blockTokens);
+}
+
 /** Packs a batch without padding. Asserts that it is within the limits and consistent. */
 export function packBatch(batch: Batch, limits: BatchLimits): PackedBatch {
   checkBatch(batch, limits);
@@ -100,9 +107,10 @@ function checkRow(row: BatchRow, limits: BatchLimits): void {
   const { sequenceId, tokens, startPosition, blockTable } = row;
   const end = endOf(row);
   assert(tokens.length >= 1, `${sequenceId} has a token to compute`);
+  const endMax = positionCountOf(limits);
   assert(
-    Number.isInteger(startPosition) && startPosition >= 0 && end <= limits.contextTokens,
-    `${sequenceId} lies within the context of ${limits.contextTokens} tokens, not ${startPosition} to ${end}`,
+    Number.isInteger(startPosition) && startPosition >= 0 && end <= endMax,
+    `${sequenceId} lies within ${endMax} positions, not ${startPosition} to ${end}`,
   );
   assert(
     blockTable.length * limits.blockTokens >= end,

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { assert } from "../../../src/base/assert.ts";
 import type { ModelConfig } from "../model/model-config.ts";
+import { positionCountOf } from "./pack-batch.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
 import { instantiateWasm } from "./wasm-memory.ts";
 
@@ -99,10 +100,11 @@ export class PagedAttention {
     }));
     this.kvPoolBytes = 2 * layerCount * poolBytes;
 
-    const table = rotaryTable(config);
+    const positionCount = positionCountOf({ contextTokens, ...limits });
+    const table = rotaryTable(config, positionCount);
     this.#ropeTable = runtime.allocate(table.byteLength);
     new Float32Array(runtime.memory.buffer, this.#ropeTable, table.length).set(table);
-    const paddedTokens = Math.ceil(contextTokens / TILE_TOKENS) * TILE_TOKENS;
+    const paddedTokens = Math.ceil(positionCount / TILE_TOKENS) * TILE_TOKENS;
     this.#scores = runtime.allocate(2 * paddedTokens * FLOAT_BYTES);
   }
 
@@ -141,17 +143,17 @@ function isKernel(exports: unknown): exports is AttentionKernel {
 }
 
 /**
- * Cosines and sines of every position, `[position][half of the dimensions]` each. Angles are rounded
+ * Cosines, then sines of the first positions, `[position][half of the dimensions]` each. Angles are rounded
  * to f32 on the way as transformers does: at high positions that moves them by more than the
  * rounding of the results, and it is what the model was trained with.
  */
-export function rotaryTable(config: ModelConfig): Float32Array {
+export function rotaryTable(config: ModelConfig, positionCount: number): Float32Array {
   const half = config.headDimensions / 2;
-  const table = new Float32Array(config.contextTokens * config.headDimensions);
+  const table = new Float32Array(positionCount * config.headDimensions);
   for (let pair = 0; pair < half; pair++) {
     const power = Math.fround(config.ropeTheta ** Math.fround(pair / half));
     const frequency = Math.fround(1 / power);
-    for (let position = 0; position < config.contextTokens; position++) {
+    for (let position = 0; position < positionCount; position++) {
       const angle = Math.fround(position * frequency);
       table[position * config.headDimensions + pair] = Math.cos(angle);
       table[position * config.headDimensions + half + pair] = Math.sin(angle);

@@ -11,12 +11,15 @@ import { createWasmMemory, type WasmMemory } from "./wasm-memory.ts";
 
 const PAGE_BYTES = 65_536;
 
+/** Errors come back to the caller, so ONNX Runtime need not print them as well. */
+const LOG_FATAL = 4;
+
 const SESSION_OPTIONS: ort.InferenceSession.SessionOptions = {
   executionProviders: ["wasm"],
   graphOptimizationLevel: "all",
   // A pattern is kept for every shape that was ever seen, and a step may have any number of rows.
   enableMemPattern: false,
-  logSeverityLevel: 3,
+  logSeverityLevel: LOG_FATAL,
 };
 
 /**
@@ -55,7 +58,7 @@ export class PublicRuntime implements SegmentRuntime {
         for (const [index, name] of graph.inputs.entries()) {
           feeds[name] = toTensor(this.memory, placeAt(inputs, index));
         }
-        const fetches = await session.run(feeds);
+        const fetches = await session.run(feeds, { logSeverityLevel: LOG_FATAL });
         for (const [index, name] of graph.outputs.entries()) {
           const place = placeAt(outputs, index);
           const result = fetches[name]?.data;

@@ -4,7 +4,7 @@ import {
   type Int8Multiply,
   int8MultiplyOn,
 } from "../../../../gpu-backend/engine/executor/check-int8.ts";
-import { openRuntime } from "../../../../gpu-backend/engine/executor/open-runtime.ts";
+import { RUNTIME_CANDIDATES } from "../../../../gpu-backend/engine/executor/open-runtime.ts";
 
 /** Multiplies as a machine would that adds `pair` to its sum for every two neighbouring products. */
 const multiplyWith =
@@ -43,8 +43,8 @@ describe("exactWeightMax", () => {
     expect(await exactWeightMax(multiplyWith((sum) => sum & ~1023))).toBeUndefined();
   });
 
-  test.each(["direct", "public"] as const)("the %s runtime here is exact", async (kind) => {
-    const { runtime } = await openRuntime(kind);
+  test.each(RUNTIME_CANDIDATES)("the $kind runtime here is exact", async ({ open }) => {
+    const runtime = await open();
     expect(await exactWeightMax(int8MultiplyOn(runtime))).toBeGreaterThanOrEqual(63);
     await runtime.close();
   });

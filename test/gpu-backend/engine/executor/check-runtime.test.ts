@@ -1,18 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { checkRuntime } from "../../../../gpu-backend/engine/executor/check-runtime.ts";
-import {
-  openRuntime,
-  type RuntimeKind,
-} from "../../../../gpu-backend/engine/executor/open-runtime.ts";
+import { RUNTIME_CANDIDATES } from "../../../../gpu-backend/engine/executor/open-runtime.ts";
+import { PublicRuntime } from "../../../../gpu-backend/engine/executor/public-runtime.ts";
 import type {
   Segment,
   SegmentRuntime,
 } from "../../../../gpu-backend/engine/executor/segment-runtime.ts";
 
 /** The public runtime, with segments that run in another way. */
-async function brokenRuntime(breakRun: (run: Segment["run"]) => Segment["run"]) {
-  const { runtime } = await openRuntime("public");
-  const broken: SegmentRuntime = {
+function brokenRuntime(breakRun: (run: Segment["run"]) => Segment["run"]): SegmentRuntime {
+  const runtime = PublicRuntime.create();
+  return {
     memory: runtime.memory,
     allocate: (byteLength) => runtime.allocate(byteLength),
     load: async (graph) => {
@@ -21,24 +19,22 @@ async function brokenRuntime(breakRun: (run: Segment["run"]) => Segment["run"]) 
     },
     close: () => runtime.close(),
   };
-  return broken;
 }
 
 describe("checkRuntime", () => {
-  test.each<RuntimeKind>(["direct", "public"])("the %s runtime passes", async (kind) => {
-    const opened = await openRuntime(kind);
-    expect(opened).toMatchObject({ kind, notes: [] });
-    await expect(checkRuntime(opened.runtime)).resolves.toBeUndefined();
-    await opened.runtime.close();
+  test.each(RUNTIME_CANDIDATES)("the $kind runtime passes", async ({ open }) => {
+    const runtime = await open();
+    await expect(checkRuntime(runtime)).resolves.toBeUndefined();
+    await runtime.close();
   });
 
   test("a runtime that writes nothing fails", async () => {
-    const runtime = await brokenRuntime(() => async () => undefined);
+    const runtime = brokenRuntime(() => async () => undefined);
     await expect(checkRuntime(runtime)).rejects.toThrow("row 0 of 1 is");
   });
 
   test("a runtime that forgets a row after the shape changed fails", async () => {
-    const runtime = await brokenRuntime((run) => (inputs, outputs) => {
+    const runtime = brokenRuntime((run) => (inputs, outputs) => {
       const firstRow = [{ type: "float32", address: 0, shape: [1, 2] }] as const;
       const [input] = inputs;
       const [output] = outputs;
@@ -49,7 +45,7 @@ describe("checkRuntime", () => {
   });
 
   test("a runtime that swallows errors fails", async () => {
-    const runtime = await brokenRuntime((run) => async (inputs, outputs) => {
+    const runtime = brokenRuntime((run) => async (inputs, outputs) => {
       try {
         await run(inputs, outputs);
       } catch {

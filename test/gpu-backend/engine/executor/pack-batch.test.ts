@@ -99,11 +99,11 @@ describe("packBatch", () => {
       [aRow({}), aRow({ sequenceId: "b", tokens: new Int32Array(0) })],
       "b has a token to compute",
     ],
-    ["a negative position", [aRow({ startPosition: -1 })], "a lies within the context"],
+    ["a negative position", [aRow({ startPosition: -1 })], "a lies within 64 positions"],
     [
       "a position behind the context",
       [aRow({ startPosition: 64, blockTable: new Int32Array(5) })],
-      "a lies within the context of 64 tokens, not 64 to 65",
+      "a lies within 64 positions, not 64 to 65",
     ],
     ["a missing block", [aRow({ startPosition: 16 })], "a has blocks for 17 tokens, not 1"],
     [
@@ -128,6 +128,14 @@ describe("packBatch", () => {
     ],
   ])("%s is a bug of the scheduler", (_what, rows, message) => {
     expect(() => pack(...rows)).toThrow(message);
+  });
+
+  test("a sequence longer than the pool is a bug, however long the context", () => {
+    const limits = { ...LIMITS, blockCount: 2 };
+    const row = aRow({ startPosition: 32, blockTable: Int32Array.of(0, 1, 0) });
+    expect(() => packBatch({ rows: [row], totalTokens: 1 }, limits)).toThrow(
+      "a lies within 32 positions, not 32 to 33",
+    );
   });
 
   test("a wrong total is a bug of the scheduler", () => {

@@ -239,7 +239,7 @@ describe("PagedAttention", () => {
 
 describe("rotaryTable", () => {
   test("position 0 turns nothing and position 1 turns each pair by its frequency", () => {
-    const table = rotaryTable(aConfig({ headDimensions: 16, contextTokens: 2, ropeTheta: 100 }));
+    const table = rotaryTable(aConfig({ headDimensions: 16, ropeTheta: 100 }), 2);
     expect([...table.subarray(0, 16)]).toEqual([...Array(8).fill(1), ...Array(8).fill(0)]);
     for (let pair = 0; pair < 8; pair++) {
       expect(table[16 + pair]).toBeCloseTo(Math.cos(100 ** (-pair / 8)), 6);

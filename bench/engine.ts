@@ -1,0 +1,239 @@
+import { join } from "node:path";
+import * as z from "zod";
+import { messageOf, WrongUse } from "../cli/command.ts";
+import { FLAG_HELP, flagSwitch, parseWords, toHelpLines, wholeNumber } from "../cli/flags.ts";
+import type { BatchRow } from "../gpu-backend/engine/batch.ts";
+import type { Logits } from "../gpu-backend/engine/executor/executor.ts";
+import {
+  createOnnxExecutor,
+  type OnnxExecutor,
+  type Precision,
+} from "../gpu-backend/engine/executor/onnx-executor.ts";
+import { loadModel } from "../gpu-backend/engine/model/load-model.ts";
+import { ModelError } from "../gpu-backend/engine/model/model-error.ts";
+import { assert } from "../src/base/assert.ts";
+import { describeMachine } from "./support/machine.ts";
+import { quantileOf } from "./support/statistics.ts";
+
+const BUNDLED_MODEL = join(import.meta.dirname, "../gpu-backend/models/sluice-tiny");
+
+const FLAGS = z.object({
+  model: z
+    .string()
+    .default(BUNDLED_MODEL)
+    .register(FLAG_HELP, { placeholder: "DIR", meaning: "The model (the bundled one)" }),
+  repeats: wholeNumber(1, 1000).default(20).register(FLAG_HELP, {
+    placeholder: "N",
+    meaning: "How often each figure is measured (20)",
+  }),
+  quick: flagSwitch("Measure each figure three times only"),
+});
+type Flags = z.output<typeof FLAGS>;
+
+const HELP = `Usage: npm run bench:engine -- [flags]
+
+Measures what the engine's executor computes on one thread, greedy sampling included, without
+scheduler and server. Precisions and workloads take turns, so that a disturbance hits all of them.
+Prints Markdown.
+
+${toHelpLines(FLAGS)}`;
+
+const PRECISIONS: readonly Precision[] = ["f32", "int8"];
+const DECODE_SEQUENCES = [1, 4, 16];
+const PREFILL_TOKENS = [128, 512];
+/** Decoding starts behind a prompt of this length and goes on for as many tokens. */
+const DECODE_TOKENS = 64;
+const SEQUENCE_TOKENS = 512;
+const SEQUENCES_MAX = Math.max(...DECODE_SEQUENCES);
+const BLOCK_TOKENS = 16;
+const SEQUENCE_BLOCKS = SEQUENCE_TOKENS / BLOCK_TOKENS;
+const QUICK_REPEATS = 3;
+/** The first runs are slower: the machine code of the kernels is still being made. */
+const WARM_UP_REPEATS = 2;
+
+/** Something that is measured as a whole. */
+interface Workload {
+  readonly name: string;
+  readonly tokenCount: number;
+  run(executor: OnnxExecutor): Promise<void>;
+}
+
+const WORKLOADS: readonly Workload[] = [
+  ...DECODE_SEQUENCES.map((count) => ({
+    name: `decode, batch ${count}`,
+    tokenCount: count * DECODE_TOKENS,
+    run: (executor: OnnxExecutor) => decode(executor, count),
+  })),
+  ...PREFILL_TOKENS.map((count) => ({
+    name: `prefill, ${count} tokens`,
+    tokenCount: count,
+    run: (executor: OnnxExecutor) => prefill(executor, count),
+  })),
+];
+
+/** Tokens per second of every repetition, by workload and precision. */
+type Rates = ReadonlyMap<Workload, ReadonlyMap<Precision, number[]>>;
+
+async function runBenchmark(flags: Flags): Promise<string> {
+  const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
+  const machine = describeMachine([]);
+  const model = await loadModel(flags.model);
+  const executors = new Map<Precision, OnnxExecutor>();
+  for (const precision of PRECISIONS) {
+    executors.set(
+      precision,
+      await createOnnxExecutor({
+        model,
+        precision,
+        blockTokens: BLOCK_TOKENS,
+        blockCount: SEQUENCES_MAX * SEQUENCE_BLOCKS,
+        batchTokensMax: Math.max(...PREFILL_TOKENS),
+      }),
+    );
+  }
+  const rates = await measure(executors, repeats);
+  const runtimes = new Set([...executors.values()].map((executor) => executor.runtime));
+  for (const executor of executors.values()) await executor.close();
+  const { hiddenSize, layerCount, headCount, kvHeadCount } = model.config;
+  return [
+    "# What the engine computes",
+    "",
+    `\`npm run bench:engine -- --repeats ${repeats}\``,
+    "",
+    machine,
+    `- ${[...runtimes].join(", ")}, one thread`,
+    `- model: ${(model.parameterCount / 1e6).toFixed(1)} M parameters, ${layerCount} layers, hidden ${hiddenSize}, ${headCount} heads over ${kvHeadCount}`,
+    `- ${repeats} repetitions; decoding: ${DECODE_TOKENS} steps behind a prompt of ${DECODE_TOKENS} tokens`,
+    "",
+    ...toTable(rates),
+  ].join("\n");
+}
+
+async function measure(
+  executors: ReadonlyMap<Precision, OnnxExecutor>,
+  repeats: number,
+): Promise<Rates> {
+  for (const executor of executors.values()) await computePrompts(executor);
+  const rates = new Map(
+    WORKLOADS.map((workload) => [
+      workload,
+      new Map(PRECISIONS.map((precision): [Precision, number[]] => [precision, []])),
+    ]),
+  );
+  for (let repeat = -WARM_UP_REPEATS; repeat < repeats; repeat++) {
+    for (const [workload, byPrecision] of rates) {
+      for (const [precision, executor] of executors) {
+        const startedAtMs = performance.now();
+        await workload.run(executor);
+        const durationMs = performance.now() - startedAtMs;
+        if (repeat >= 0) {
+          byPrecision.get(precision)?.push((workload.tokenCount / durationMs) * 1000);
+        }
+      }
+    }
+  }
+  return rates;
+}
+
+/** Fills the KV of every sequence's prompt; decoding overwrites only what comes behind it. */
+async function computePrompts(executor: OnnxExecutor): Promise<void> {
+  for (let sequence = 0; sequence < SEQUENCES_MAX; sequence++) {
+    const tokens = Int32Array.from({ length: DECODE_TOKENS }, (_, index) =>
+      tokenAt(executor, index),
+    );
+    await run(executor, [aRow({ sequence, tokens, startPosition: 0 })]);
+  }
+}
+
+async function decode(executor: OnnxExecutor, sequenceCount: number): Promise<void> {
+  let next = Array.from({ length: sequenceCount }, (_, sequence) => tokenAt(executor, sequence));
+  for (let step = 0; step < DECODE_TOKENS; step++) {
+    const rows = next.map((token, sequence) =>
+      aRow({ sequence, tokens: Int32Array.of(token), startPosition: DECODE_TOKENS + step }),
+    );
+    next = greedyTokens(await run(executor, rows));
+  }
+}
+
+/** Overwrites the last sequence's prompt by the very same tokens, and what comes behind it. */
+async function prefill(executor: OnnxExecutor, tokenCount: number): Promise<void> {
+  const tokens = Int32Array.from({ length: tokenCount }, (_, index) => tokenAt(executor, index));
+  greedyTokens(
+    await run(executor, [aRow({ sequence: SEQUENCES_MAX - 1, tokens, startPosition: 0 })]),
+  );
+}
+
+/** Any text costs the same, so the tokens follow one another in a fixed order. */
+function tokenAt(executor: OnnxExecutor, index: number): number {
+  return (index * 37) % executor.vocabularyTokens;
+}
+
+function aRow(row: {
+  readonly sequence: number;
+  readonly tokens: Int32Array;
+  readonly startPosition: number;
+}): BatchRow {
+  return {
+    sequenceId: String(row.sequence),
+    tokens: row.tokens,
+    startPosition: row.startPosition,
+    blockTable: Int32Array.from({ length: SEQUENCE_BLOCKS }, (_, index) => {
+      return row.sequence * SEQUENCE_BLOCKS + index;
+    }),
+    logits: "last",
+    sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
+    outputIndex: 0,
+  };
+}
+
+function run(executor: OnnxExecutor, rows: readonly BatchRow[]): Promise<Logits> {
+  return executor.run({
+    rows,
+    totalTokens: rows.reduce((sum, row) => sum + row.tokens.length, 0),
+  });
+}
+
+function greedyTokens({ rowCount, vocabularyTokens, values }: Logits): number[] {
+  return Array.from({ length: rowCount }, (_, row) => {
+    const first = row * vocabularyTokens;
+    let best = 0;
+    for (let token = 1; token < vocabularyTokens; token++) {
+      if ((values[first + token] ?? 0) > (values[first + best] ?? 0)) best = token;
+    }
+    return best;
+  });
+}
+
+function toTable(rates: Rates): string[] {
+  const columns = PRECISIONS.flatMap((precision) => [`${precision} best`, `${precision} median`]);
+  const lines = [...rates].map(([workload, byPrecision]) => {
+    const cells = [...byPrecision.values()].flatMap((samples) => [
+      Math.round(quantileOf(samples, 1)),
+      Math.round(quantileOf(samples, 0.5)),
+    ]);
+    return `| ${[workload.name, ...cells].join(" | ")} |`;
+  });
+  return [
+    `| tokens/s | ${columns.join(" | ")} |`,
+    `|---|${columns.map(() => "---:|").join("")}`,
+    ...lines,
+  ];
+}
+
+async function main(words: readonly string[]): Promise<number> {
+  if (words.includes("--help")) {
+    console.log(HELP);
+    return 0;
+  }
+  try {
+    console.log(await runBenchmark(parseWords(words, FLAGS, 0).values));
+    return 0;
+  } catch (error) {
+    if (!(error instanceof ModelError || error instanceof WrongUse)) throw error;
+    console.error(messageOf(error));
+    return error instanceof WrongUse ? 2 : 1;
+  }
+}
+
+assert(SEQUENCE_TOKENS >= Math.max(2 * DECODE_TOKENS, ...PREFILL_TOKENS), "sequences fit");
+process.exitCode = await main(process.argv.slice(2));

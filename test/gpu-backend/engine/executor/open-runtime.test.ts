@@ -1,0 +1,61 @@
+import { describe, expect, test } from "vitest";
+import {
+  openRuntime,
+  RUNTIME_CANDIDATES,
+  type RuntimeCandidate,
+} from "../../../../gpu-backend/engine/executor/open-runtime.ts";
+import { PublicRuntime } from "../../../../gpu-backend/engine/executor/public-runtime.ts";
+
+/** A way that is open only until it is used: its segments write nothing. */
+function uselessCandidate(onClose: () => void): RuntimeCandidate {
+  const runtime = PublicRuntime.create();
+  return {
+    kind: "direct",
+    open: async () => ({
+      memory: runtime.memory,
+      allocate: (byteLength) => runtime.allocate(byteLength),
+      load: async () => ({ run: async () => {} }),
+      close: async () => onClose(),
+    }),
+  };
+}
+
+const closedCandidate: RuntimeCandidate = {
+  kind: "direct",
+  open: async () => {
+    throw new Error("expected onnxruntime-web 1.30.0, found 2.0.0");
+  },
+};
+
+const publicCandidates = RUNTIME_CANDIDATES.filter(({ kind }) => kind === "public");
+
+describe("openRuntime", () => {
+  test("the direct way is taken where it works, and nothing is to be said", async () => {
+    const { kind, notes, runtime } = await openRuntime(RUNTIME_CANDIDATES);
+    expect({ kind, notes }).toEqual({ kind: "direct", notes: [] });
+    await runtime.close();
+  });
+
+  test("another version falls back to the documented way, with a note", async () => {
+    const { kind, notes, runtime } = await openRuntime([closedCandidate, ...publicCandidates]);
+    expect({ kind, notes }).toEqual({
+      kind: "public",
+      notes: [
+        "ONNX Runtime cannot be called in the direct way: expected onnxruntime-web 1.30.0, found 2.0.0",
+      ],
+    });
+    await runtime.close();
+  });
+
+  test("a way that computes wrongly is closed again and passed over", async () => {
+    let closed = 0;
+    const useless = uselessCandidate(() => (closed += 1));
+    const { kind, notes, runtime } = await openRuntime([useless, ...publicCandidates]);
+    expect({ kind, closed, notes: notes.length }).toEqual({ kind: "public", closed: 1, notes: 1 });
+    await runtime.close();
+  });
+
+  test("where no way works, the reasons are told", async () => {
+    await expect(openRuntime([closedCandidate])).rejects.toThrow("found 2.0.0");
+  });
+});
