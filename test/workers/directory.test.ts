@@ -2,7 +2,7 @@ import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:te
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, test } from "vitest";
 import { PoolId } from "../../src/protocol/ids.ts";
-import type { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
+import { CONFIGURATION_LIMITS, LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import {
   aLiveConfiguration,
@@ -106,6 +106,24 @@ describe("DirectoryObject", () => {
       /the name of something that exists/,
     );
     expect(await directory().summary()).toMatchObject({ version: 1, poolIds: ["local"] });
+  });
+
+  test("refuses a configuration that is larger than one value may be, and keeps the old one", async () => {
+    const { bytesMax, keysMax } = CONFIGURATION_LIMITS;
+    const configuration = aLiveConfiguration();
+    await applyConfiguration(configuration);
+    const keys = Array.from({ length: keysMax }, (_, index) => ({
+      ...configuration.keys[0],
+      hash: String(index).padStart(64, "0"),
+      name: "n".repeat(64),
+      notBeforeAtMs: 1_800_000_000_000,
+      expiresAtMs: 1_900_000_000_000,
+    }));
+    const large = LiveConfiguration.parse({ ...configuration, keys });
+    await expect(runInDurableObject(directory(), (object) => object.apply(large))).rejects.toThrow(
+      `exceeds ${bytesMax} bytes`,
+    );
+    expect(await directory().summary()).toMatchObject({ version: 1, keyCount: 1 });
   });
 
   test.each([
