@@ -25,10 +25,13 @@ export interface Batch {
   readonly totalTokens: number;
 }
 
+/** The number of logit rows that one row of a batch yields. */
+export function logitRowsOf(row: BatchRow): number {
+  if (row.logits === "none") return 0;
+  return row.logits === "last" ? 1 : row.tokens.length;
+}
+
 /** The number of logit rows that a batch yields. */
 export function logitRowCount(batch: Batch): number {
-  return batch.rows.reduce((count, row) => {
-    if (row.logits === "none") return count;
-    return count + (row.logits === "last" ? 1 : row.tokens.length);
-  }, 0);
+  return batch.rows.reduce((count, row) => count + logitRowsOf(row), 0);
 }

@@ -1,15 +1,15 @@
 import { assert } from "../../src/base/assert.ts";
 import type { Batch } from "./batch.ts";
+import type { EngineCounters } from "./engine-counters.ts";
+import { EventCounter } from "./engine-counters.ts";
+import type { EngineLoad } from "./engine-load.ts";
+import { measureLoad } from "./engine-load.ts";
 import type {
   FinishReason,
   GenerateEvent,
   GenerateRequest,
   RefusalReason,
 } from "./generate-request.ts";
-import type { EngineCounters } from "./engine-counters.ts";
-import { EventCounter } from "./engine-counters.ts";
-import type { EngineLoad } from "./engine-load.ts";
-import { measureLoad } from "./engine-load.ts";
 import type { HashBlock } from "./kv-cache/block-chain.ts";
 import { KvCache } from "./kv-cache/kv-cache.ts";
 import type { Ending } from "./pending-step.ts";

@@ -1,4 +1,5 @@
 import type { Batch } from "./batch.ts";
+import { logitRowsOf } from "./batch.ts";
 import { InvalidLogitsError, sampleToken } from "./sampler.ts";
 
 /** Stands where no token could be sampled, so that tokens and rows still match by order. */
@@ -39,8 +40,7 @@ export function sampleBatch(
         failures.push({ sequenceId: row.sequenceId, message: error.message });
       }
     }
-    const logitRows = row.logits === "all" ? row.tokens.length : row.logits === "last" ? 1 : 0;
-    start += logitRows * vocabularyTokens;
+    start += logitRowsOf(row) * vocabularyTokens;
   }
   return { tokens: Int32Array.from(tokens), failures };
 }

@@ -2,7 +2,7 @@ import type { Sampling } from "./generate-request.ts";
 import { keyedRandom } from "./keyed-random.ts";
 import { selectCut } from "./select-cut.ts";
 
-/** Below it a draw could only ever find the best token, unless two are equal to six digits. */
+/** Below it only logits within about a ten-thousandth of the best could ever be drawn. */
 const TEMPERATURE_MIN = 1e-5;
 
 /** Thrown for logits that are not finite: the row's computation is void, that of others is not. */

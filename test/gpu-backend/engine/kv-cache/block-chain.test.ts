@@ -9,11 +9,12 @@ const chainOf = (tokens: number[], salt = "s") => new BlockChain(hashing, salt, 
 describe("namespaceRoot()", () => {
   test("keeps apart what only reads the same when it is joined", () => {
     expect(namespaceRoot("a", "bc")).not.toBe(namespaceRoot("ab", "c"));
+    expect(namespaceRoot("a", "0:")).not.toBe(namespaceRoot("a2:", ""));
     expect(namespaceRoot("1:a", "b")).not.toBe(namespaceRoot("1", ":a1:b"));
   });
 
   test("is different for any two pairs of revision and salt", () => {
-    const part = fc.string({ unit: fc.constantFrom("1", "2", ":", "a"), maxLength: 6 });
+    const part = fc.string({ unit: fc.constantFrom("0", "1", "2", ":", "a"), maxLength: 6 });
     fc.assert(
       fc.property(part, part, part, part, (revision, salt, otherRevision, otherSalt) => {
         const isSame = revision === otherRevision && salt === otherSalt;
