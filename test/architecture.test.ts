@@ -26,6 +26,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "onnxruntime-web",
     "node:fs",
     "node:fs/promises",
+    "node:module",
     "node:path",
     "node:url",
   ],
