@@ -2,6 +2,7 @@ import type { PoolId } from "../src/protocol/ids.ts";
 import type { LivePool } from "../src/tenants/live-configuration.ts";
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
+import { withinMs } from "./within-ms.ts";
 
 /** A configuration older than this is read again, behind the requests that still use it. */
 const REFRESH_AFTER_MS = 5_000;
@@ -73,18 +74,5 @@ export class PoolConfiguration {
     const { poolId } = this.#options;
     const event = { level: "error", event: "pool-configuration-unread", poolId };
     console.error(JSON.stringify({ ...event, message: String(error) }));
-  }
-}
-
-/** Rejects when a promise takes longer than `limitMs`; the promise itself runs on. */
-async function withinMs<T>(promise: Promise<T>, limitMs: number): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`No answer within ${limitMs} ms`)), limitMs);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer ?? null);
   }
 }

@@ -13,6 +13,7 @@ import { PoolConfiguration } from "./pool-configuration.ts";
 import { PoolLease } from "./pool-lease.ts";
 import { readReplicaFrame } from "./replica-frame.ts";
 import { ReplicaLinks } from "./replica-links.ts";
+import { withinMs } from "./within-ms.ts";
 
 /** The pool's verdict on an offer. */
 export type Acquired =
@@ -58,7 +59,7 @@ export class PoolObject extends DurableObject<Env> {
   async acquire(poolId: PoolId, offer: Offer): Promise<Acquired> {
     const askedAtMs = Date.now();
     try {
-      await this.#configurationOf(poolId).ensure();
+      await withinMs(this.#configurationOf(poolId).ensure(), offer.firstTokenBudgetMs);
     } catch {
       return UNCONFIGURED;
     }

@@ -70,13 +70,18 @@ export class ReplicaLinks {
     });
   }
 
-  /** Passes a frame to the pool, or ends a connection that says the wrong thing. */
+  /**
+   * Passes a frame to the pool, or ends a connection that says the wrong thing. A report of a
+   * connection that has not said hello is passed over: events of one connection may overtake each
+   * other, and the next report is due soon.
+   */
   hear(socket: WebSocket, frame: ReplicaFrame, nowMs: number): PoolEffect[] {
     const replicaId = this.#replicaOf.get(socket);
     if (frame.kind === "report") {
-      if (replicaId !== undefined) return this.#pool.report(replicaId, frame, nowMs);
-      return this.end(socket, REPLICA_CLOSE_CODES.badFrame, "Expected a hello first", nowMs);
+      return replicaId === undefined ? [] : this.#pool.report(replicaId, frame, nowMs);
     }
+    // A hello may also be overtaken by the end of its connection.
+    if (socket.readyState !== WebSocket.READY_STATE_OPEN) return [];
     if (replicaId !== undefined) {
       return this.end(socket, REPLICA_CLOSE_CODES.badFrame, "Expected one hello", nowMs);
     }

@@ -39,8 +39,7 @@ export function pickReplica(input: PickInput, nowMs: number, random: Random): Re
   const candidates = candidatesOf(input, nowMs);
   if (candidates.length === 0) return { kind: "none" };
   const predictedWaitMs = leastWaitMs(candidates);
-  if (input.budgetMs <= 0 || predictedWaitMs > input.budgetMs)
-    return { kind: "infeasible", predictedWaitMs };
+  if (predictedWaitMs > input.budgetMs) return { kind: "infeasible", predictedWaitMs };
 
   const open = candidates.filter(
     (candidate) => candidate.replica.freeSlots > 0 && candidate.predictedWaitMs <= input.budgetMs,
