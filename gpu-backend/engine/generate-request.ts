@@ -1,20 +1,58 @@
-/** How the next token is drawn. Temperature 0 is greedy, and then the rest has no effect. */
+/** How the next token is drawn; the order of the steps is that of `sampleToken`. */
 export interface Sampling {
+  /** 0 is greedy; then top-k, top-p, min-p and the seed have no effect. */
   readonly temperature: number;
   /** 0 keeps all tokens. */
   readonly topK: number;
   /** 1 keeps all tokens. */
   readonly topP: number;
+  /** Drops tokens less probable than this share of the most probable one; 0 keeps all. */
+  readonly minP: number;
   /** With the position it fixes every draw, whatever else is in the batch. */
   readonly seed: number;
+  /** Over prompt and output: positive logits are divided by it, negative ones multiplied; 1 is neutral. */
+  readonly repetitionPenalty: number;
+  /** Taken from a logit once for each time the token stands in the output; 0 is neutral. */
+  readonly frequencyPenalty: number;
+  /** Taken from a logit if the token stands in the output; 0 is neutral. */
+  readonly presencePenalty: number;
+  /** Added to the logits of these tokens; ids are within the vocabulary. */
+  readonly logitBias: readonly (readonly [tokenId: number, bias: number])[];
 }
+
+/** What the text must be; compiled before the request reaches the engine's core. */
+export type ConstraintSpec =
+  | { readonly kind: "json-object" }
+  | { readonly kind: "json-schema"; readonly schema: string }
+  | {
+      /** Text in which calls of these tools may stand, or must. */
+      readonly kind: "tool-calls";
+      readonly tools: readonly { readonly name: string; readonly schema: string }[];
+      /** `optional`: free text or calls; `required`: at least one call and nothing before it. */
+      readonly demand: "optional" | "required";
+      readonly isParallel: boolean;
+    };
 
 /** One request as the engine takes it: token ids in, token ids out. */
 export interface GenerateRequest {
   readonly id: string;
   readonly promptTokens: readonly number[];
+  /** At least 1, or 0 when only the prompt is looked at: `promptLogprobsTop` or `pooling`. */
   readonly outputTokensMax: number;
+  /** Until so many tokens are out nothing ends the output but its maximum. */
+  readonly outputTokensMin: number;
   readonly sampling: Sampling;
+  /** Alternatives told with each output token, 0 for none but its own; absent: no log probabilities. */
+  readonly logprobsTop?: number;
+  /** The same for each prompt token but the first. Such a request does not read the prefix cache. */
+  readonly promptLogprobsTop?: number;
+  /** The request wants the mean of the last hidden states over its prompt, and no output. */
+  readonly pooling?: "mean";
+  readonly constraint?: ConstraintSpec;
+  /** Whose share of the KV pool the blocks count against; the gateway's opaque name. */
+  readonly tenant: string;
+  /** Lower is more urgent; 0 is ordinary. */
+  readonly priority: number;
   /** Tokens that end the output; such a token is counted but yields no text. */
   readonly stopTokenIds: readonly number[];
   /** The KV namespace: requests share cached blocks only under one salt. */
@@ -35,9 +73,30 @@ export type RefusalReason =
 /** Why a request that was served ended. */
 export type FinishReason = "stop" | "length" | "cancelled";
 
+/** A token's log probability under the raw logits, and those of the most probable ones. */
+export interface TokenLogprob {
+  readonly tokenId: number;
+  readonly logprob: number;
+  /** The most probable first; may hold the token itself. */
+  readonly top: readonly { readonly tokenId: number; readonly logprob: number }[];
+}
+
 /** What happened to a request; every request ends with exactly one of the last three kinds. */
 export type GenerateEvent =
-  | { readonly kind: "token"; readonly id: string; readonly tokenId: number }
+  | {
+      readonly kind: "token";
+      readonly id: string;
+      readonly tokenId: number;
+      readonly logprob?: TokenLogprob;
+    }
+  /** Before the first token: one entry a prompt token, the first without a value. */
+  | {
+      readonly kind: "prompt-logprobs";
+      readonly id: string;
+      readonly logprobs: readonly (TokenLogprob | undefined)[];
+    }
+  /** Before `finished`: the pooled hidden state, unit length. */
+  | { readonly kind: "embedded"; readonly id: string; readonly vector: Float32Array }
   | {
       readonly kind: "finished";
       readonly id: string;
