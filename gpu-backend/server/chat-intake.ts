@@ -17,6 +17,8 @@ export interface Intake {
 
 /** The namespace of requests without a salt, where the engine takes such. No salt is empty. */
 const LOCAL_SALT = "";
+/** Whose blocks they are where no gateway says it. */
+const LOCAL_TENANT = "";
 /** As many as `randomInt` can tell apart. */
 const RANDOM_SEEDS = 2 ** 48 - 1;
 
@@ -43,12 +45,20 @@ export function takeIn(
     id: `chatcmpl-${randomBytes(16).toString("hex")}`,
     promptTokens,
     outputTokensMax: Math.min(requestedOutputTokensMax(chat) ?? tokensLeft, tokensLeft),
+    outputTokensMin: 0,
     sampling: {
       temperature: chat.temperature,
       topK: chat.top_k,
       topP: chat.top_p,
+      minP: 0,
       seed: chat.seed ?? randomInt(RANDOM_SEEDS),
+      repetitionPenalty: 1,
+      frequencyPenalty: 0,
+      presencePenalty: 0,
+      logitBias: [],
     },
+    tenant: LOCAL_TENANT,
+    priority: 0,
     stopTokenIds: model.endTokenIds,
     cacheSalt: headers.cacheSalt ?? LOCAL_SALT,
     ...(firstTokenBudgetMs !== undefined && {
