@@ -3,7 +3,7 @@ import * as z from "zod";
 import { messageOf, WrongUse } from "../cli/command.ts";
 import { FLAG_HELP, flagSwitch, parseWords, toHelpLines, wholeNumber } from "../cli/flags.ts";
 import type { BatchRow } from "../gpu-backend/engine/batch.ts";
-import type { Logits } from "../gpu-backend/engine/executor/executor.ts";
+import type { StepOutput } from "../gpu-backend/engine/step-output.ts";
 import {
   createOnnxExecutor,
   type OnnxExecutor,
@@ -180,20 +180,19 @@ function aRow(row: {
     blockTable: Int32Array.from({ length: SEQUENCE_BLOCKS }, (_, index) => {
       return row.sequence * SEQUENCE_BLOCKS + index;
     }),
-    logits: "last",
-    sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
+    output: "last",
     outputIndex: 0,
   };
 }
 
-function run(executor: OnnxExecutor, rows: readonly BatchRow[]): Promise<Logits> {
+function run(executor: OnnxExecutor, rows: readonly BatchRow[]): Promise<StepOutput> {
   return executor.run({
     rows,
     totalTokens: rows.reduce((sum, row) => sum + row.tokens.length, 0),
   });
 }
 
-function greedyTokens({ rowCount, vocabularyTokens, values }: Logits): number[] {
+function greedyTokens({ rowCount, vocabularyTokens, values }: StepOutput): number[] {
   return Array.from({ length: rowCount }, (_, row) => {
     const first = row * vocabularyTokens;
     let best = 0;

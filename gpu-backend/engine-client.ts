@@ -2,14 +2,15 @@ import { Worker } from "node:worker_threads";
 import { monotonicNowMs } from "./clock.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
 import { createStepWatchMemory, StepWatch } from "./step-watch.ts";
-import type {
-  EngineCommand,
-  EngineEvent,
-  EngineFacts,
-  EngineMessage,
-  EngineSnapshot,
-  EngineThreadInput,
-  EngineThreadOptions,
+import {
+  type EngineCommand,
+  type EngineEvent,
+  type EngineFacts,
+  type EngineMessage,
+  type EngineSnapshot,
+  type EngineThreadInput,
+  type EngineThreadOptions,
+  isTerminal,
 } from "./thread-messages.ts";
 
 /** Hears what happens to one request; its last call is the terminal event. */
@@ -181,10 +182,10 @@ export class EngineClient {
   #pass(event: EngineEvent, atMs: number): void {
     const listener = this.#listeners.get(event.id);
     if (listener === undefined) return;
-    const isTerminal = event.kind !== "token" && event.kind !== "started";
-    if (isTerminal) this.#listeners.delete(event.id);
+    const isLast = isTerminal(event);
+    if (isLast) this.#listeners.delete(event.id);
     listener(event, atMs);
-    if (isTerminal && this.#listeners.size === 0) {
+    if (isLast && this.#listeners.size === 0) {
       for (const resolve of this.#idleWaiters.splice(0)) resolve();
     }
   }

@@ -3,10 +3,13 @@ import type { Batch, BatchRow } from "./engine/batch.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { Executor } from "./engine/executor/executor.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
-import { type RowFailure, sampleBatch, type SampledBatch } from "./engine/sample-batch.ts";
+import type { RowResult } from "./engine/row-result.ts";
+import { sampleBatch } from "./engine/sample-batch.ts";
+import { Sampler } from "./engine/sampler.ts";
 import type { StepMeter } from "./engine/step-meter.ts";
+import type { TokenConstraint } from "./engine/token-constraint.ts";
 import type { StepWatch } from "./step-watch.ts";
-import type { EngineEvent } from "./thread-messages.ts";
+import { type EngineEvent, isTerminal } from "./thread-messages.ts";
 
 export interface StepLoopOptions {
   readonly engine: Engine;
@@ -23,8 +26,6 @@ export interface StepLoopOptions {
  * nothing computed in between, are the runtime.
  */
 const BARREN_STEPS_MAX = 3;
-/** Stands for the token of a row that yielded none, as `sampleBatch` has it. */
-const NO_TOKEN = -1;
 
 /**
  * Runs the engine step by step: plan, execute, sample, commit.
@@ -36,6 +37,7 @@ const NO_TOKEN = -1;
  */
 export class StepLoop {
   readonly #options: StepLoopOptions;
+  readonly #sampler: Sampler;
   readonly #notStarted = new Set<string>();
   #hasNews = false;
   #wake: (() => void) | undefined;
@@ -45,6 +47,7 @@ export class StepLoop {
 
   constructor(options: StepLoopOptions) {
     this.#options = options;
+    this.#sampler = new Sampler(options.executor.vocabularyTokens);
   }
 
   /** Failed steps that were tried again. */
@@ -52,10 +55,11 @@ export class StepLoop {
     return this.#stepRetries;
   }
 
-  submit(request: GenerateRequest): void {
+  /** The constraint is what the request's own was compiled to. */
+  submit(request: GenerateRequest, constraint?: TokenConstraint): void {
     const { engine, nowMs } = this.#options;
     this.#notStarted.add(request.id);
-    this.#publishAny(engine.submit(request, nowMs()));
+    this.#publishAny(engine.submit(request, nowMs(), constraint));
     this.#hasNews = true;
     this.#wake?.();
   }
@@ -101,9 +105,9 @@ export class StepLoop {
 
   async #execute(batch: Batch, startedAtMs: number): Promise<void> {
     const { meter, nowMs } = this.#options;
-    let sampled: SampledBatch;
+    let results: RowResult[];
     try {
-      sampled = await this.#compute(batch);
+      results = await this.#compute(batch);
     } catch {
       await this.#recover(batch);
       return;
@@ -112,7 +116,7 @@ export class StepLoop {
     meter.record(batch, endedAtMs - startedAtMs, endedAtMs);
     this.#isRetrying = false;
     this.#barrenSteps = 0;
-    this.#commit(batch, sampled);
+    this.#publish(this.#options.engine.commit(batch, results));
   }
 
   async #recover(batch: Batch): Promise<void> {
@@ -123,41 +127,31 @@ export class StepLoop {
       return;
     }
     this.#isRetrying = false;
-    this.#commit(batch, await this.#computeAlone(batch));
+    this.#publish(this.#options.engine.commit(batch, await this.#computeAlone(batch)));
   }
 
-  async #computeAlone(batch: Batch): Promise<SampledBatch> {
-    const tokens: number[] = [];
-    const failures: RowFailure[] = [];
+  async #computeAlone(batch: Batch): Promise<RowResult[]> {
+    const results: RowResult[] = [];
     let computedRows = 0;
+    let failure: unknown;
     for (const row of batch.rows) {
       try {
-        const alone = await this.#compute({ rows: [row], totalTokens: row.tokens.length });
-        tokens.push(...alone.tokens);
-        failures.push(...alone.failures);
+        results.push(...(await this.#compute({ rows: [row], totalTokens: row.tokens.length })));
         computedRows += 1;
       } catch (error) {
-        if (row.logits === "last") tokens.push(NO_TOKEN);
-        failures.push({ sequenceId: row.sequenceId, message: String(error) });
+        failure = error;
+        results.push({ kind: "failed", message: String(error) });
       }
     }
     this.#barrenSteps = computedRows > 0 ? 0 : this.#barrenSteps + 1;
-    const [failure] = failures;
     if (this.#barrenSteps > 0 && (batch.rows.length > 1 || this.#barrenSteps >= BARREN_STEPS_MAX)) {
-      throw new Error(`The runtime computes nothing any more: ${failure?.message}`);
+      throw new Error(`The runtime computes nothing any more: ${String(failure)}`);
     }
-    return { tokens: Int32Array.from(tokens), failures };
+    return results;
   }
 
-  async #compute(batch: Batch): Promise<SampledBatch> {
-    const logits = await this.#options.executor.run(batch);
-    return sampleBatch(batch, logits.values, logits.vocabularyTokens);
-  }
-
-  #commit(batch: Batch, { tokens, failures }: SampledBatch): void {
-    const { engine } = this.#options;
-    for (const { sequenceId, message } of failures) engine.fail(sequenceId, message);
-    this.#publish(engine.commit(batch, tokens));
+  async #compute(batch: Batch): Promise<RowResult[]> {
+    return sampleBatch(this.#sampler, batch, await this.#options.executor.run(batch));
   }
 
   #started(rows: readonly BatchRow[]): EngineEvent[] {
@@ -171,7 +165,7 @@ export class StepLoop {
   }
 
   #publish(events: readonly EngineEvent[]): void {
-    for (const event of events) if (event.kind !== "token") this.#notStarted.delete(event.id);
+    for (const event of events) if (isTerminal(event)) this.#notStarted.delete(event.id);
     this.#options.publish(events, this.#options.nowMs());
   }
 }

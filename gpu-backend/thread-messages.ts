@@ -69,6 +69,11 @@ export type EngineCommand =
 /** An engine event, or that a request's first tokens are being computed. */
 export type EngineEvent = GenerateEvent | { readonly kind: "started"; readonly id: string };
 
+/** Whether an event is the last one of its request. */
+export function isTerminal({ kind }: EngineEvent): boolean {
+  return kind === "finished" || kind === "refused" || kind === "failed";
+}
+
 /** From the engine thread to the main thread. */
 export type EngineMessage =
   | { readonly kind: "loaded"; readonly facts: EngineFacts; readonly snapshot: EngineSnapshot }

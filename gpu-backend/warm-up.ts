@@ -24,8 +24,7 @@ function rowOf(executor: Executor, startPosition: number, tokens: number): Batch
     tokens: Int32Array.from({ length: tokens }, (_, index) => index % executor.vocabularyTokens),
     startPosition,
     blockTable: Int32Array.from({ length: blocks }, (_, index) => index),
-    logits: "last",
-    sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
+    output: "last",
     outputIndex: 0,
   };
 }

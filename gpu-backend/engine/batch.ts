@@ -1,4 +1,12 @@
-import type { Sampling } from "./generate-request.ts";
+import type { TokenChoice } from "./token-choice.ts";
+
+/** Which log probabilities a row is asked for: those of the prompt tokens behind its own. */
+export interface PromptScoring {
+  /** Alternatives told with each. */
+  readonly top: number;
+  /** What follows the row's first token, its second, and so on; at the prompt's end one less. */
+  readonly nextTokens: Int32Array;
+}
 
 /** One sequence's share of a step: a decode token or a prefill chunk, there is no other difference. */
 export interface BatchRow {
@@ -9,14 +17,14 @@ export interface BatchRow {
   readonly startPosition: number;
   /** Physical blocks of the sequence in order; covers `startPosition + tokens.length`. */
   readonly blockTable: Int32Array;
-  /** Which of the tokens need logits: only the last one when the chunk ends the known tokens. */
-  readonly logits: "none" | "last" | "all";
-  readonly sampling: Sampling;
-  /**
-   * How many output tokens the sequence has. With the seed it keys the draw, so that neither a
-   * preemption nor a prefix hit can shift it.
-   */
+  /** What the executor gives back: logits of the last or of all tokens, or all last hidden states. */
+  readonly output: "none" | "last" | "all" | "hidden";
+  /** How many output tokens the sequence has. */
   readonly outputIndex: number;
+  /** What decides the token behind the row's last one; absent: the row yields no token. */
+  readonly choice?: TokenChoice;
+  /** Present with `output: "all"`. */
+  readonly scoring?: PromptScoring;
 }
 
 /** What one step computes. Rows of any mix of sequences, packed without padding. */
@@ -27,11 +35,16 @@ export interface Batch {
 
 /** The number of logit rows that one row of a batch yields. */
 export function logitRowsOf(row: BatchRow): number {
-  if (row.logits === "none") return 0;
-  return row.logits === "last" ? 1 : row.tokens.length;
+  if (row.output === "last") return 1;
+  return row.output === "all" ? row.tokens.length : 0;
 }
 
 /** The number of logit rows that a batch yields. */
 export function logitRowCount(batch: Batch): number {
   return batch.rows.reduce((count, row) => count + logitRowsOf(row), 0);
+}
+
+/** The number of hidden states that one row of a batch yields. */
+export function hiddenRowsOf(row: BatchRow): number {
+  return row.output === "hidden" ? row.tokens.length : 0;
 }

@@ -44,6 +44,9 @@ export class EventCounter {
         case "failed":
           this.#failed += 1;
           break;
+        case "prompt-logprobs":
+        case "embedded":
+          break;
       }
     }
     return events;

@@ -1,5 +1,6 @@
 import { assert } from "../../src/base/assert.ts";
-import type { Batch } from "./batch.ts";
+import type { Batch, BatchRow } from "./batch.ts";
+import { checkGenerateRequest } from "./check-generate-request.ts";
 import type { EngineCounters } from "./engine-counters.ts";
 import { EventCounter } from "./engine-counters.ts";
 import type { EngineLoad } from "./engine-load.ts";
@@ -14,9 +15,11 @@ import type { HashBlock } from "./kv-cache/block-chain.ts";
 import { KvCache } from "./kv-cache/kv-cache.ts";
 import type { Ending } from "./pending-step.ts";
 import { PendingStep } from "./pending-step.ts";
+import type { ComputedRow, RowResult } from "./row-result.ts";
 import type { CompareUrgency } from "./scheduler.ts";
 import { compareArrival, Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
+import type { TokenConstraint } from "./token-constraint.ts";
 
 export interface EngineOptions {
   readonly blockCount: number;
@@ -70,13 +73,16 @@ export class Engine {
     });
   }
 
-  /** Takes a request, or refuses it at once. Its id must not be that of a live request. */
-  submit(request: GenerateRequest, nowMs: number): GenerateEvent[] {
+  /**
+   * Takes a request, or refuses it at once. Its id must not be that of a live request. The constraint is
+   * what the request's own was compiled to; from now on the engine disposes of it.
+   */
+  submit(request: GenerateRequest, nowMs: number, constraint?: TokenConstraint): GenerateEvent[] {
     assert(!this.#requests.has(request.id), `Request ${request.id} is live already`);
-    assert(request.promptTokens.length > 0, "A prompt has at least one token");
-    assert(request.outputTokensMax > 0, "A request asks for at least one token");
+    checkGenerateRequest(request);
     const reason = this.#reasonToRefuse(request, nowMs);
     if (reason !== undefined) {
+      constraint?.dispose();
       return this.#eventCounter.count([{ kind: "refused", id: request.id, reason }]);
     }
     this.#arrivals += 1;
@@ -88,8 +94,11 @@ export class Engine {
         this.#sequenceTokensMax - request.promptTokens.length,
       ),
       hashing: this.#options,
+      ...(constraint !== undefined && { constraint }),
     });
-    sequence.expectHit(this.#kvCache.hitTokens(sequence.chain, sequence.knownTokens));
+    if (sequence.readsPrefixCache) {
+      sequence.expectHit(this.#kvCache.hitTokens(sequence.chain, sequence.knownTokens));
+    }
     this.#requests.set(request.id, sequence);
     this.#scheduler.enqueue(sequence);
     return [];
@@ -100,22 +109,20 @@ export class Engine {
    * the event comes from `commit` or `rollback`. Nothing happens if it has ended already.
    */
   cancel(id: string): GenerateEvent[] {
-    return this.#endEarly(id, { kind: "cancelled" });
-  }
-
-  /**
-   * Ends one poisoned request and no other; like `cancel`, with the pending step if it is in there. What it
-   * computed is never a prefix hit again. Call it before the `commit` that would take its token.
-   */
-  fail(id: string, message: string): GenerateEvent[] {
-    return this.#endEarly(id, { kind: "failed", message });
+    const sequence = this.#requests.get(id);
+    if (sequence === undefined) return [];
+    if (this.#pendingStep?.includes(id) === true) {
+      this.#pendingStep.cancelWithStep(id);
+      return [];
+    }
+    return this.#eventCounter.count([this.#finish(sequence, "cancelled")]);
   }
 
   /** Refuses what is too late, and decides what the next step computes. */
   plan(nowMs: number): Plan {
     assert(this.#pendingStep === undefined, "A step is pending: commit it or roll it back first");
     const events = this.#scheduler.takeExpired(nowMs).map((sequence): GenerateEvent => {
-      this.#requests.delete(sequence.id);
+      this.#forget(sequence);
       return { kind: "refused", id: sequence.id, reason: "deadline-passed" };
     });
     const batch = this.#scheduler.plan(nowMs);
@@ -124,16 +131,19 @@ export class Engine {
   }
 
   /**
-   * Applies an executed step: its rows are computed, and those with logits yield a token each.
-   * `sampledTokens` has one a row with `logits: "last"`, in order; where `fail` was called, any.
+   * Applies an executed step: its rows are computed, and each brings what it was asked for.
+   * `results` has one a row, in order; a failed one ends its request and no other, and what that
+   * has computed is never a prefix hit again.
    */
-  commit(batch: Batch, sampledTokens: Int32Array): GenerateEvent[] {
-    const outcomes = this.#pendingStepOf(batch).outcomes(sampledTokens);
+  commit(batch: Batch, results: readonly RowResult[]): GenerateEvent[] {
+    const outcomes = this.#pendingStepOf(batch).outcomes(results);
     this.#pendingStep = undefined;
-    const events = outcomes.flatMap(({ row, tokenId, ending }) => {
+    const events = batch.rows.flatMap((row, index) => {
       const sequence = this.#sequenceOf(row.sequenceId);
-      if (ending !== undefined) return [this.#end(sequence, ending)];
-      return this.#advance(sequence, row.tokens.length, tokenId);
+      const outcome = outcomes[index];
+      assert(outcome !== undefined, "Every row has an outcome");
+      if (outcome.kind === "computed") return this.#advance(sequence, row, outcome);
+      return [this.#end(sequence, outcome)];
     });
     return this.#eventCounter.count(events);
   }
@@ -143,10 +153,16 @@ export class Engine {
    * them stand, and the next plan computes the same tokens again.
    */
   rollback(batch: Batch): GenerateEvent[] {
-    const { endings } = this.#pendingStepOf(batch);
+    const { cancelledIds } = this.#pendingStepOf(batch);
     this.#pendingStep = undefined;
-    const events = [...endings].map(([id, ending]) => this.#end(this.#sequenceOf(id), ending));
+    const events = [...cancelledIds].map((id) => this.#finish(this.#sequenceOf(id), "cancelled"));
     return this.#eventCounter.count(events);
+  }
+
+  /** Gives back what live requests hold outside of the engine, which is then not to be used any more. */
+  close(): void {
+    for (const sequence of this.#requests.values()) sequence.dispose();
+    this.#requests.clear();
   }
 
   /** Refuses whatever comes from now on; what is here goes on to its end. */
@@ -207,23 +223,15 @@ export class Engine {
   }
 
   #reasonToRefuse(request: GenerateRequest, nowMs: number): RefusalReason | undefined {
-    const promptTokens = request.promptTokens.length;
+    // The smallest answer there is: one token, or none where only the prompt is looked at.
+    const tokensMin = request.promptTokens.length + Math.min(1, request.outputTokensMax);
     if (this.#isDraining) return "draining";
-    if (promptTokens >= this.#options.contextTokens) return "prompt-too-long";
-    if (promptTokens >= this.#sequenceTokensMax) return "kv-too-small";
+    if (tokensMin > this.#options.contextTokens) return "prompt-too-long";
+    if (tokensMin > this.#sequenceTokensMax) return "kv-too-small";
     if (nowMs >= (request.firstTokenDeadlineAtMs ?? Infinity)) return "deadline-passed";
     // Counted over all live requests: a burst that finds free places to run is not turned away.
     if (this.#requests.size >= this.#requestsMax) return "queue-full";
     return undefined;
-  }
-
-  #endEarly(id: string, ending: Ending): GenerateEvent[] {
-    const sequence = this.#requests.get(id);
-    if (sequence === undefined) return [];
-    const step = this.#pendingStep;
-    if (step?.includes(id) !== true) return this.#eventCounter.count([this.#end(sequence, ending)]);
-    step.endWithStep(id, ending);
-    return [];
   }
 
   #pendingStepOf(batch: Batch): PendingStep {
@@ -237,15 +245,14 @@ export class Engine {
     return sequence;
   }
 
-  #advance(sequence: Sequence, tokens: number, tokenId: number | undefined): GenerateEvent[] {
+  #advance(sequence: Sequence, row: BatchRow, result: ComputedRow): GenerateEvent[] {
     if (!sequence.hasStarted) this.#promptTokens += sequence.promptTokens;
-    sequence.advance(tokens);
-    this.#computedTokens += tokens;
+    const { events, ending } = sequence.commit(row, result);
+    this.#computedTokens += row.tokens.length;
     this.#kvCache.confirm(sequence.id, sequence.computedTokens);
-    if (tokenId === undefined) return [];
-    const reason = sequence.append(tokenId);
-    const token: GenerateEvent = { kind: "token", id: sequence.id, tokenId };
-    return reason === undefined ? [token] : [token, this.#finish(sequence, reason)];
+    if (ending?.kind === "finished") events.push(this.#finish(sequence, ending.reason));
+    if (ending?.kind === "failed") events.push(this.#end(sequence, ending));
+    return events;
   }
 
   #end(sequence: Sequence, ending: Ending): GenerateEvent {
@@ -268,6 +275,11 @@ export class Engine {
 
   #remove(sequence: Sequence, options: { readonly discardsKv: boolean }): void {
     this.#scheduler.remove(sequence, options);
+    this.#forget(sequence);
+  }
+
+  #forget(sequence: Sequence): void {
     this.#requests.delete(sequence.id);
+    sequence.dispose();
   }
 }

@@ -1,61 +1,69 @@
 import { assert } from "../../src/base/assert.ts";
 import type { Batch, BatchRow } from "./batch.ts";
+import type { ComputedRow, RowResult } from "./row-result.ts";
 
 /** How a request ends that does not come to its own end. */
 export type Ending =
   | { readonly kind: "cancelled" }
   | { readonly kind: "failed"; readonly message: string };
 
-/** What a step brought one row: a token if it asked for one, or the end of its request. */
-export interface RowOutcome {
-  readonly row: BatchRow;
-  readonly tokenId: number | undefined;
-  readonly ending: Ending | undefined;
-}
+/** What a step brought one row: its result, or the end of its request. */
+export type RowOutcome = ComputedRow | Ending;
 
 /**
  * A step between its plan and its commit or rollback.
  *
- * Its rows use blocks of their requests, so whoever ends in the meantime ends with the step, once, and
- * what the row yields is not looked at.
+ * Its rows use blocks of their requests, so whoever is cancelled in the meantime ends with the step, once,
+ * and what the row yields is not looked at.
  */
 export class PendingStep {
   readonly batch: Batch;
-  readonly #endings = new Map<string, Ending>();
+  readonly #cancelledIds = new Set<string>();
 
   constructor(batch: Batch) {
     this.batch = batch;
   }
 
-  /** The requests that end with this step. */
-  get endings(): ReadonlyMap<string, Ending> {
-    return this.#endings;
+  /** The requests that end with this step whatever it brings. */
+  get cancelledIds(): ReadonlySet<string> {
+    return this.#cancelledIds;
   }
 
   includes(id: string): boolean {
     return this.batch.rows.some((row) => row.sequenceId === id);
   }
 
-  /** Ends a request of the batch with this step. A failure outranks a cancel: its KV is not kept. */
-  endWithStep(id: string, ending: Ending): void {
-    if (this.#endings.get(id)?.kind !== "failed") this.#endings.set(id, ending);
+  /** Ends a request of the batch with this step. */
+  cancelWithStep(id: string): void {
+    this.#cancelledIds.add(id);
   }
 
   /**
-   * Matches rows with `sampledTokens`: one a row with `logits: "last"`, in order. Throws before anything
-   * is applied if a row that goes on lacks its token.
+   * Matches results with rows: one a row, in order. A failure outranks a cancel, since its KV is not
+   * kept. Throws if a row that goes on lacks what it was asked for.
    */
-  outcomes(sampledTokens: Int32Array): RowOutcome[] {
-    let sampledCount = 0;
-    const outcomes = this.batch.rows.map((row): RowOutcome => {
-      const ending = this.#endings.get(row.sequenceId);
-      if (row.logits !== "last") return { row, tokenId: undefined, ending };
-      const tokenId = sampledTokens[sampledCount++];
-      const isToken = tokenId !== undefined && tokenId >= 0;
-      assert(isToken || ending !== undefined, `Row ${row.sequenceId} yields a token`);
-      return { row, tokenId, ending };
+  outcomes(results: readonly RowResult[]): RowOutcome[] {
+    const { rows } = this.batch;
+    assert(results.length === rows.length, "Every row has one result");
+    return results.map((result, index): RowOutcome => {
+      const row = rows[index];
+      assert(row !== undefined, "Results are in the order of rows");
+      if (result.kind === "failed") return result;
+      if (this.#cancelledIds.has(row.sequenceId)) return { kind: "cancelled" };
+      checkResult(row, result);
+      return result;
     });
-    assert(sampledTokens.length === sampledCount, "Every sampled token belongs to a row");
-    return outcomes;
   }
+}
+
+/** Throws unless a result has exactly what its row was asked for. */
+function checkResult(row: BatchRow, result: ComputedRow): void {
+  const { sequenceId, choice, scoring, output } = row;
+  const { chosen, promptLogprobs, hidden } = result;
+  assert((chosen !== undefined) === (choice !== undefined), `Row ${sequenceId} yields its token`);
+  assert(
+    promptLogprobs?.length === scoring?.nextTokens.length,
+    `Row ${sequenceId} yields its log probabilities`,
+  );
+  assert((hidden !== undefined) === (output === "hidden"), `Row ${sequenceId} yields its states`);
 }

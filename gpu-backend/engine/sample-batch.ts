@@ -1,46 +1,70 @@
-import type { Batch } from "./batch.ts";
-import { logitRowsOf } from "./batch.ts";
-import { InvalidLogitsError, sampleToken } from "./sampler.ts";
+import type { Batch, BatchRow, PromptScoring } from "./batch.ts";
+import { hiddenRowsOf, logitRowsOf } from "./batch.ts";
+import type { TokenLogprob } from "./generate-request.ts";
+import { tokenLogprob } from "./log-probability.ts";
+import { messageOf } from "./message-of.ts";
+import type { RowResult } from "./row-result.ts";
+import type { Sampler } from "./sampler.ts";
+import type { StepOutput } from "./step-output.ts";
 
-/** Stands where no token could be sampled, so that tokens and rows still match by order. */
-const NO_TOKEN = -1;
-
-/** A row whose logits were unusable; its request is to be failed before the commit. */
-export interface RowFailure {
-  readonly sequenceId: string;
-  readonly message: string;
-}
-
-export interface SampledBatch {
-  /** One token a row with `logits: "last"`, in order; -1 for a row that failed. */
-  readonly tokens: Int32Array;
-  readonly failures: readonly RowFailure[];
+/** The output of one row: its logits and its hidden states, row after row. */
+interface RowOutput {
+  readonly logits: Float32Array;
+  readonly hidden: Float32Array;
 }
 
 /**
- * Samples a token for every row that asks for one. `values` are the step's logits,
- * `[logitRowCount(batch), vocabularyTokens]`; rows that want all their logits are passed over.
+ * Makes a step's output into one result a row: chooses tokens, scores prompts, copies hidden states.
+ *
+ * A row whose numbers are not finite, or whose constraint breaks, fails alone.
  */
-export function sampleBatch(
-  batch: Batch,
-  values: Float32Array,
-  vocabularyTokens: number,
-): SampledBatch {
-  const tokens: number[] = [];
-  const failures: RowFailure[] = [];
-  let start = 0;
-  for (const row of batch.rows) {
-    if (row.logits === "last") {
-      const logits = values.subarray(start, start + vocabularyTokens);
-      try {
-        tokens.push(sampleToken(logits, row.sampling, row.outputIndex));
-      } catch (error) {
-        if (!(error instanceof InvalidLogitsError)) throw error;
-        tokens.push(NO_TOKEN);
-        failures.push({ sequenceId: row.sequenceId, message: error.message });
-      }
-    }
-    start += logitRowsOf(row) * vocabularyTokens;
+export function sampleBatch(sampler: Sampler, batch: Batch, output: StepOutput): RowResult[] {
+  const { vocabularyTokens, hiddenSize } = output;
+  let logitStart = 0;
+  let hiddenStart = 0;
+  return batch.rows.map((row) => {
+    const logitEnd = logitStart + logitRowsOf(row) * vocabularyTokens;
+    const hiddenEnd = hiddenStart + hiddenRowsOf(row) * hiddenSize;
+    const logits = output.values.subarray(logitStart, logitEnd);
+    const hidden = output.hidden.subarray(hiddenStart, hiddenEnd);
+    logitStart = logitEnd;
+    hiddenStart = hiddenEnd;
+    return readRow(sampler, row, { logits, hidden });
+  });
+}
+
+function readRow(sampler: Sampler, row: BatchRow, output: RowOutput): RowResult {
+  const { choice, scoring } = row;
+  const { logits, hidden } = output;
+  try {
+    checkFinite(hidden);
+    const lastLogits = logits.subarray(logits.length - sampler.vocabularyTokens);
+    return {
+      kind: "computed",
+      ...(choice !== undefined && { chosen: sampler.choose(lastLogits, choice) }),
+      ...(scoring !== undefined && {
+        promptLogprobs: scorePrompt(logits, scoring, sampler.vocabularyTokens),
+      }),
+      ...(row.output === "hidden" && { hidden: hidden.slice() }),
+    };
+  } catch (error) {
+    // A constraint is not ours: whatever it throws concerns the one sequence that it belongs to.
+    return { kind: "failed", message: messageOf(error) };
   }
-  return { tokens: Int32Array.from(tokens), failures };
+}
+
+function scorePrompt(
+  logits: Float32Array,
+  { top, nextTokens }: PromptScoring,
+  vocabularyTokens: number,
+): TokenLogprob[] {
+  return Array.from(nextTokens, (token, index) => {
+    const start = index * vocabularyTokens;
+    return tokenLogprob(logits.subarray(start, start + vocabularyTokens), token, top);
+  });
+}
+
+function checkFinite(hidden: Float32Array): void {
+  const bad = hidden.findIndex((value) => !Number.isFinite(value));
+  if (bad >= 0) throw new Error(`Expected finite hidden states, found ${hidden[bad]}`);
 }

@@ -1,68 +1,117 @@
-import type { Sampling } from "./generate-request.ts";
+import { adjustLogits, isUnadjusted } from "./adjust-logits.ts";
+import type { Sampling, TokenLogprob } from "./generate-request.ts";
 import { keyedRandom } from "./keyed-random.ts";
+import { invalidLogit, tokenLogprob } from "./log-probability.ts";
 import { selectCut } from "./select-cut.ts";
+import type { TokenChoice } from "./token-choice.ts";
 
 /** Below it only logits within about a ten-thousandth of the best could ever be drawn. */
 const TEMPERATURE_MIN = 1e-5;
 
-/** Thrown for logits that are not finite: the row's computation is void, that of others is not. */
-export class InvalidLogitsError extends Error {
-  override readonly name = "InvalidLogitsError";
+/** The next token of a sequence, and how probable the model held it to be if that was asked for. */
+export interface ChosenToken {
+  readonly tokenId: number;
+  readonly logprob?: TokenLogprob;
 }
 
 /**
- * Picks the next token from one row of logits. Depends on its arguments alone.
- *
- * The order is temperature, top-k, top-p over what top-k kept, then a draw keyed by seed and
- * `outputIndex`. Tokens as probable as the last one kept are kept too, so that the order of the vocabulary
- * decides no tie; top-p always keeps the most probable one. Throws `InvalidLogitsError` if a
- * logit is not finite.
+ * Chooses next tokens. A choice depends on its arguments alone; what the sampler holds are buffers
+ * as long as the vocabulary, which are not worth allocating for every token.
  */
-export function sampleToken(logits: Float32Array, sampling: Sampling, outputIndex: number): number {
-  const bestToken = findBestToken(logits);
-  if (sampling.temperature < TEMPERATURE_MIN) return bestToken;
-  const weights = toWeights(logits, bestToken, sampling);
-  const cut = sampling.topP < 1 ? findNucleusCut(weights, sampling.topP) : 0;
-  return drawToken(weights, cut, keyedRandom(sampling.seed, outputIndex));
+export class Sampler {
+  readonly vocabularyTokens: number;
+  readonly #scores: Float64Array;
+  readonly #weights: Float64Array;
+  readonly #scratch: Float64Array;
+
+  constructor(vocabularyTokens: number) {
+    this.vocabularyTokens = vocabularyTokens;
+    this.#scores = new Float64Array(vocabularyTokens);
+    this.#weights = new Float64Array(vocabularyTokens);
+    this.#scratch = new Float64Array(vocabularyTokens);
+  }
+
+  /**
+   * Chooses by one row of logits.
+   *
+   * The order is: log probabilities under the raw logits; the constraint; no stop token below the
+   * minimum; biases; penalties; then the best token, or temperature, top-k, top-p over what top-k
+   * kept, min-p, and a draw keyed by seed and `outputIndex`. Tokens as probable as the last
+   * one kept are kept too, so that the order of the vocabulary decides no tie; the most probable one
+   * always stays. Throws `InvalidLogitsError` if a logit is not finite, `NothingAllowedError` if
+   * the constraint leaves nothing, and whatever the constraint throws.
+   */
+  choose(logits: Float32Array, choice: TokenChoice): ChosenToken {
+    checkFinite(logits);
+    const tokenId = this.#choose(logits, choice);
+    const { logprobsTop } = choice;
+    if (logprobsTop === undefined) return { tokenId };
+    return { tokenId, logprob: tokenLogprob(logits, tokenId, logprobsTop) };
+  }
+
+  #choose(logits: Float32Array, choice: TokenChoice): number {
+    const { sampling, outputIndex } = choice;
+    const scores = this.#scores;
+    const isGreedy = sampling.temperature < TEMPERATURE_MIN;
+    if (isGreedy && isUnadjusted(choice)) return bestTokenOf(logits);
+    scores.set(logits);
+    adjustLogits(scores, choice);
+    const bestToken = bestTokenOf(scores);
+    const bestScore = scores[bestToken] ?? 0;
+    if (!Number.isFinite(bestScore)) throw invalidLogit(bestScore, bestToken);
+    if (isGreedy) return bestToken;
+    this.#weigh(bestScore, sampling);
+    const cut = Math.max(sampling.minP, this.#nucleusCut(sampling.topP));
+    return drawToken(this.#weights, cut, keyedRandom(sampling.seed, outputIndex));
+  }
+
+  /**
+   * Turns scores into probabilities up to a common factor, 0 for what top-k drops. The best token
+   * weighs 1: nothing can overflow, and sums in f64 lose nothing that a draw could show.
+   */
+  #weigh(bestScore: number, { topK, temperature }: Sampling): void {
+    const scores = this.#scores;
+    const weights = this.#weights;
+    const isCut = topK > 0 && topK < scores.length;
+    const scoreCut = isCut ? selectCut(this.#copy(scores), "count", topK) : -Infinity;
+    for (let token = 0; token < scores.length; token++) {
+      const score = scores[token] ?? 0;
+      weights[token] = score >= scoreCut ? Math.exp((score - bestScore) / temperature) : 0;
+    }
+  }
+
+  /** The weight that a token needs to be among the most probable ones that make up `topP`. */
+  #nucleusCut(topP: number): number {
+    if (topP >= 1) return 0;
+    return selectCut(this.#copy(this.#weights), "sum", topP * sumFrom(this.#weights, 0));
+  }
+
+  /** A copy that may be reordered, until the next one is made. */
+  #copy(values: Float64Array): Float64Array {
+    this.#scratch.set(values);
+    return this.#scratch;
+  }
 }
 
-/** The token with the largest logit; the lowest id among equals. */
-function findBestToken(logits: Float32Array): number {
-  let bestToken = 0;
-  let bestLogit = -Infinity;
+function checkFinite(logits: Float32Array): void {
   for (let token = 0; token < logits.length; token++) {
     const logit = logits[token] ?? Number.NaN;
-    if (!Number.isFinite(logit)) {
-      throw new InvalidLogitsError(`Expected finite logits, found ${logit} for token ${token}`);
-    }
-    if (logit > bestLogit) {
+    if (!Number.isFinite(logit)) throw invalidLogit(logit, token);
+  }
+}
+
+/** The token with the largest value; the lowest id among equals. */
+function bestTokenOf(values: Float32Array | Float64Array): number {
+  let bestToken = 0;
+  let best = -Infinity;
+  for (let token = 0; token < values.length; token++) {
+    const value = values[token] ?? -Infinity;
+    if (value > best) {
       bestToken = token;
-      bestLogit = logit;
+      best = value;
     }
   }
   return bestToken;
-}
-
-/**
- * Probabilities up to a common factor, 0 for what top-k drops. The best token weighs 1: nothing can
- * overflow, and sums in f64 lose nothing that a draw could show.
- */
-function toWeights(logits: Float32Array, bestToken: number, sampling: Sampling): Float64Array {
-  const { topK, temperature } = sampling;
-  const isCut = topK > 0 && topK < logits.length;
-  const logitCut = isCut ? selectCut(new Float64Array(logits), "count", topK) : -Infinity;
-  const bestLogit = logits[bestToken] ?? 0;
-  const weights = new Float64Array(logits.length);
-  for (let token = 0; token < logits.length; token++) {
-    const logit = logits[token] ?? 0;
-    if (logit >= logitCut) weights[token] = Math.exp((logit - bestLogit) / temperature);
-  }
-  return weights;
-}
-
-/** The weight that a token needs to be among the most probable ones that make up `topP`. */
-function findNucleusCut(weights: Float64Array, topP: number): number {
-  return selectCut(weights.slice(), "sum", topP * sumFrom(weights, 0));
 }
 
 /** The token at the fraction `drawn` of the kept weight, counted in the order of ids. */

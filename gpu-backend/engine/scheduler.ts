@@ -140,7 +140,9 @@ export class Scheduler {
   #preempt(victim: Sequence): void {
     this.#kvCache.release(victim.id);
     victim.preempt();
-    victim.expectHit(this.#kvCache.hitTokens(victim.chain, victim.knownTokens));
+    if (victim.readsPrefixCache) {
+      victim.expectHit(this.#kvCache.hitTokens(victim.chain, victim.knownTokens));
+    }
     this.#waiting.unshift(victim);
     this.#preemptions += 1;
   }
@@ -165,6 +167,7 @@ export class Scheduler {
       id: sequence.id,
       chain: sequence.chain,
       knownTokens: sequence.knownTokens,
+      readsCache: sequence.readsPrefixCache,
       // A free block for each that runs: room to grow before somebody must be preempted. With
       // nobody running there is no reserve, so the largest request can start.
       reservedBlocks: this.#running.length,
@@ -180,14 +183,6 @@ export class Scheduler {
   #toRow(sequence: Sequence, tokensMax: number): BatchRow {
     const tokens = sequence.nextTokens(tokensMax);
     const endPosition = sequence.computedTokens + tokens.length;
-    return {
-      sequenceId: sequence.id,
-      tokens,
-      startPosition: sequence.computedTokens,
-      blockTable: this.#kvCache.blockTable(sequence.id, endPosition),
-      logits: endPosition === sequence.knownTokens ? "last" : "none",
-      sampling: sequence.request.sampling,
-      outputIndex: sequence.outputTokens,
-    };
+    return sequence.toRow(tokens, this.#kvCache.blockTable(sequence.id, endPosition));
   }
 }

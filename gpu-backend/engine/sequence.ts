@@ -1,7 +1,15 @@
 import { assert } from "../../src/base/assert.ts";
-import type { GenerateRequest } from "./generate-request.ts";
+import type { BatchRow } from "./batch.ts";
+import type { GenerateEvent, GenerateRequest } from "./generate-request.ts";
 import type { BlockHashing } from "./kv-cache/block-chain.ts";
 import { BlockChain } from "./kv-cache/block-chain.ts";
+import { PooledMean } from "./pooled-mean.ts";
+import { PromptLogprobs } from "./prompt-logprobs.ts";
+import type { ComputedRow } from "./row-result.ts";
+import { messageOf } from "./message-of.ts";
+import type { TokenChoice } from "./token-choice.ts";
+import type { TokenConstraint } from "./token-constraint.ts";
+import { TokenHistory } from "./token-history.ts";
 
 /** What the engine adds to a request when it takes it. */
 export interface SequenceOptions {
@@ -11,7 +19,26 @@ export interface SequenceOptions {
   /** The request's own limit, or what the context leaves if that is less. */
   readonly outputTokensMax: number;
   readonly hashing: BlockHashing;
+  /** Compiled for this request, and disposed of by its sequence. */
+  readonly constraint?: TokenConstraint;
 }
+
+/** What a committed row meant to its sequence. */
+export interface SequenceProgress {
+  readonly events: GenerateEvent[];
+  /** How the request ends with it, if it does. */
+  readonly ending: OutputEnding | undefined;
+}
+
+type OutputEnding =
+  | { readonly kind: "finished"; readonly reason: "stop" | "length" }
+  | { readonly kind: "failed"; readonly message: string };
+
+/**
+ * Tokens of a prompt that one step scores at most: each costs a row of logits, as wide as the vocabulary,
+ * and the time of a whole softmax.
+ */
+const SCORED_TOKENS_MAX = 64;
 
 /**
  * One request inside the engine: its known tokens, and how many of them have KV.
@@ -27,6 +54,11 @@ export class Sequence {
   /** The prompt, then the output. */
   readonly #tokens: number[];
   readonly #stopTokenIds: ReadonlySet<number>;
+  readonly #history: TokenHistory;
+  readonly #constraint: TokenConstraint | undefined;
+  readonly #promptLogprobs: PromptLogprobs | undefined;
+  readonly #pooledMean: PooledMean | undefined;
+  #isPromptTold = false;
   #computedTokens = 0;
   /** Known tokens when it began to wait: with a preempted one's output, which has no KV any more. */
   #prefillTokens: number;
@@ -41,6 +73,12 @@ export class Sequence {
     this.outputTokensMax = options.outputTokensMax;
     this.#tokens = [...request.promptTokens];
     this.#stopTokenIds = new Set(request.stopTokenIds);
+    this.#history = new TokenHistory(request.sampling, request.promptTokens);
+    this.#constraint = options.constraint;
+    if (request.promptLogprobsTop !== undefined) {
+      this.#promptLogprobs = new PromptLogprobs(request.promptTokens, request.promptLogprobsTop);
+    }
+    if (request.pooling !== undefined) this.#pooledMean = new PooledMean();
     this.#prefillTokens = this.#tokens.length;
     this.chain = new BlockChain(options.hashing, request.cacheSalt, this.#tokens);
   }
@@ -90,10 +128,36 @@ export class Sequence {
     return this.#hasStarted;
   }
 
+  /** False for a request that is told about each token of its prompt: it has to compute them all. */
+  get readsPrefixCache(): boolean {
+    return this.#promptLogprobs === undefined && this.#pooledMean === undefined;
+  }
+
   /** The tokens that the next step computes, at most `tokensMax`. */
   nextTokens(tokensMax: number): Int32Array {
-    const end = Math.min(this.#tokens.length, this.#computedTokens + tokensMax);
-    return Int32Array.from(this.#tokens.slice(this.#computedTokens, end));
+    const scoredMax = this.#promptLogprobs === undefined ? Infinity : SCORED_TOKENS_MAX;
+    const tokens = Math.min(tokensMax, scoredMax, this.uncomputedTokens);
+    return Int32Array.from(this.#tokens.slice(this.#computedTokens, this.#computedTokens + tokens));
+  }
+
+  /** What the next step is to do with these next tokens. The block table covers them. */
+  toRow(tokens: Int32Array, blockTable: Int32Array): BatchRow {
+    const startPosition = this.#computedTokens;
+    const endPosition = startPosition + tokens.length;
+    const scoring = this.#promptLogprobs?.scoringOf(startPosition, endPosition);
+    const isPooled = endPosition > (this.#pooledMean?.pooledTokens ?? Infinity);
+    const isChosen = endPosition === this.knownTokens && this.outputTokensMax > 0;
+    const logits = scoring !== undefined ? "all" : isChosen ? "last" : "none";
+    return {
+      sequenceId: this.id,
+      tokens,
+      startPosition,
+      blockTable,
+      output: isPooled ? "hidden" : logits,
+      outputIndex: this.outputTokens,
+      ...(isChosen && { choice: this.#nextChoice() }),
+      ...(scoring !== undefined && { scoring }),
+    };
   }
 
   /** Notes what an admission would find cached, for the estimate in `uncachedTokens`. */
@@ -109,8 +173,45 @@ export class Sequence {
     this.#cachedTokens ??= hitTokens;
   }
 
+  /** Takes what a committed step computed for it. */
+  commit(row: BatchRow, { chosen, promptLogprobs, hidden }: ComputedRow): SequenceProgress {
+    this.#advance(row.tokens.length);
+    if (promptLogprobs !== undefined) this.#promptLogprobs?.add(row.startPosition, promptLogprobs);
+    if (hidden !== undefined) this.#pooledMean?.add(row.startPosition, row.tokens.length, hidden);
+    const events = this.#promptEvents();
+    if (chosen === undefined) {
+      const isOver = this.outputTokensMax === 0 && this.uncomputedTokens === 0;
+      return { events, ending: isOver ? { kind: "finished", reason: "length" } : undefined };
+    }
+    events.push({ kind: "token", id: this.id, ...chosen });
+    return { events, ending: this.#append(chosen.tokenId) };
+  }
+
+  /** Loses its KV. All known tokens, the output among them, will be computed again. */
+  preempt(): void {
+    this.#computedTokens = 0;
+    this.#prefillTokens = this.#tokens.length;
+  }
+
+  /** Gives back what its constraint holds. The sequence must not be planned any more. */
+  dispose(): void {
+    this.#constraint?.dispose();
+  }
+
+  #nextChoice(): TokenChoice {
+    const { sampling, outputTokensMin, stopTokenIds, logprobsTop } = this.request;
+    return {
+      sampling,
+      outputIndex: this.outputTokens,
+      history: this.#history,
+      forbiddenTokenIds: this.outputTokens < outputTokensMin ? stopTokenIds : [],
+      ...(this.#constraint !== undefined && { constraint: this.#constraint }),
+      ...(logprobsTop !== undefined && { logprobsTop }),
+    };
+  }
+
   /** Counts tokens whose KV a step has computed. */
-  advance(tokens: number): void {
+  #advance(tokens: number): void {
     assert(
       tokens > 0 && tokens <= this.uncomputedTokens,
       `Sequence ${this.id} computes known tokens`,
@@ -119,17 +220,34 @@ export class Sequence {
     this.#hasStarted = true;
   }
 
-  /** Appends a sampled token. Returns why the output ends with it, if it does. */
-  append(tokenId: number): "stop" | "length" | undefined {
-    assert(this.uncomputedTokens === 0, `Sequence ${this.id} samples behind its last known token`);
-    this.#tokens.push(tokenId);
-    if (this.#stopTokenIds.has(tokenId)) return "stop";
-    return this.outputTokens >= this.outputTokensMax ? "length" : undefined;
+  /** What there is to tell of the prompt, once, when all of it is computed. */
+  #promptEvents(): GenerateEvent[] {
+    if (this.#isPromptTold || this.#computedTokens < this.promptTokens) return [];
+    this.#isPromptTold = true;
+    const { id } = this;
+    const logprobs = this.#promptLogprobs?.complete();
+    const vector = this.#pooledMean?.toUnitVector();
+    return [
+      ...(logprobs !== undefined ? [{ kind: "prompt-logprobs", id, logprobs } as const] : []),
+      ...(vector !== undefined ? [{ kind: "embedded", id, vector } as const] : []),
+    ];
   }
 
-  /** Loses its KV. All known tokens, the output among them, will be computed again. */
-  preempt(): void {
-    this.#computedTokens = 0;
-    this.#prefillTokens = this.#tokens.length;
+  /** Appends the chosen token. Returns how the request ends with it, if it does. */
+  #append(tokenId: number): OutputEnding | undefined {
+    assert(this.uncomputedTokens === 0, `Sequence ${this.id} samples behind its last known token`);
+    const isShort = this.outputTokens < this.request.outputTokensMin;
+    this.#tokens.push(tokenId);
+    this.#history.add(tokenId);
+    // Below its minimum only a constraint can end an output: by leaving nothing but the end.
+    const mayStop = !isShort || this.#constraint !== undefined;
+    if (mayStop && this.#stopTokenIds.has(tokenId)) return { kind: "finished", reason: "stop" };
+    if (this.outputTokens >= this.outputTokensMax) return { kind: "finished", reason: "length" };
+    try {
+      this.#constraint?.accept(tokenId);
+    } catch (error) {
+      return { kind: "failed", message: messageOf(error) };
+    }
+    return undefined;
   }
 }

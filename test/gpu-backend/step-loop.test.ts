@@ -57,7 +57,8 @@ async function settle(turns = 200): Promise<void> {
 }
 
 function aloneTokens(request: GenerateRequest): number[] {
-  return generateAlone(request, { vocabularyTokens: 64, sequenceTokensMax: 256 }).tokens;
+  const { chosen } = generateAlone(request, { vocabularyTokens: 64, sequenceTokensMax: 256 });
+  return chosen.map((token) => token.tokenId);
 }
 
 const requestA = aGenerateRequest({ id: "a", promptTokens: [1, 2, 3, 4, 5], outputTokensMax: 9 });

@@ -1,7 +1,14 @@
 import type { Batch } from "../../gpu-backend/engine/batch.ts";
 import type { EngineOptions } from "../../gpu-backend/engine/engine.ts";
 import { Engine } from "../../gpu-backend/engine/engine.ts";
-import type { GenerateEvent, GenerateRequest } from "../../gpu-backend/engine/generate-request.ts";
+import type {
+  GenerateEvent,
+  GenerateRequest,
+  Sampling,
+} from "../../gpu-backend/engine/generate-request.ts";
+import type { RowResult } from "../../gpu-backend/engine/row-result.ts";
+import type { TokenChoice } from "../../gpu-backend/engine/token-choice.ts";
+import { TokenHistory } from "../../gpu-backend/engine/token-history.ts";
 
 /** Injective instead of merely collision-resistant: what is hit and what is not is then exact. */
 export function hashBlockReadably(parent: string, tokens: readonly number[] | Int32Array): string {
@@ -13,12 +20,43 @@ export function tokenRange(count: number, from = 1000): number[] {
   return Array.from({ length: count }, (_, index) => from + index);
 }
 
+/** Greedy, and without anything that changes logits. */
+export function aSampling(overrides: Partial<Sampling> = {}): Sampling {
+  return {
+    temperature: 0,
+    topK: 0,
+    topP: 1,
+    minP: 0,
+    seed: 0,
+    repetitionPenalty: 1,
+    frequencyPenalty: 0,
+    presencePenalty: 0,
+    logitBias: [],
+    ...overrides,
+  };
+}
+
+/** The first choice of an output, greedy. */
+export function aTokenChoice(overrides: Partial<TokenChoice> = {}): TokenChoice {
+  const sampling = overrides.sampling ?? aSampling();
+  return {
+    sampling,
+    outputIndex: 0,
+    history: new TokenHistory(sampling, []),
+    forbiddenTokenIds: [],
+    ...overrides,
+  };
+}
+
 export function aGenerateRequest(overrides: Partial<GenerateRequest> = {}): GenerateRequest {
   return {
     id: "a",
     promptTokens: tokenRange(8),
     outputTokensMax: 4,
-    sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
+    outputTokensMin: 0,
+    sampling: aSampling(),
+    tenant: "tenant",
+    priority: 0,
     stopTokenIds: [],
     cacheSalt: "salt",
     ...overrides,
@@ -40,6 +78,15 @@ export function anEngine(overrides: Partial<EngineOptions> = {}): Engine {
   });
 }
 
+/** Results for the rows of a batch: these tokens for those that choose one, in order; no states. */
+export function resultsOf(batch: Batch, tokenIds: readonly number[]): RowResult[] {
+  const remaining = [...tokenIds];
+  return batch.rows.map((row): RowResult => {
+    const tokenId = row.choice === undefined ? undefined : remaining.shift();
+    return { kind: "computed", ...(tokenId !== undefined && { chosen: { tokenId } }) };
+  });
+}
+
 /** What one step computed and what became of it. */
 export interface Step {
   readonly batch: Batch | undefined;
@@ -53,9 +100,8 @@ export function runStep(engine: Engine, options: { nowMs?: number; tokenId?: num
   const { batch, events } = engine.plan(options.nowMs ?? 0);
   engine.checkInvariants();
   if (batch === undefined) return { batch, tokensById: {}, events };
-  const sampledRows = batch.rows.filter((row) => row.logits === "last");
-  const tokens = Int32Array.from(sampledRows, () => options.tokenId ?? 7);
-  const committed = engine.commit(batch, tokens);
+  const tokenIds = batch.rows.map(() => options.tokenId ?? 7);
+  const committed = engine.commit(batch, resultsOf(batch, tokenIds));
   engine.checkInvariants();
   const tokensById = Object.fromEntries(
     batch.rows.map((row) => [row.sequenceId, row.tokens.length]),

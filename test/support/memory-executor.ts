@@ -1,6 +1,6 @@
 import type { Batch } from "../../gpu-backend/engine/batch.ts";
-import { logitRowCount } from "../../gpu-backend/engine/batch.ts";
-import type { Executor, Logits } from "../../gpu-backend/engine/executor/executor.ts";
+import type { Executor } from "../../gpu-backend/engine/executor/executor.ts";
+import type { StepOutput } from "../../gpu-backend/engine/step-output.ts";
 import { PagedMemoryModel } from "./paged-memory-model.ts";
 
 /** What a test lets happen before a step is computed; to throw is to fail the step. */
@@ -23,11 +23,10 @@ export class MemoryExecutor implements Executor {
     this.#beforeRun = beforeRun;
   }
 
-  async run(batch: Batch): Promise<Logits> {
+  async run(batch: Batch): Promise<StepOutput> {
     this.runs += 1;
     this.#beforeRun(batch, this.runs);
-    const values = this.#model.run(batch);
-    return { rowCount: logitRowCount(batch), vocabularyTokens: this.vocabularyTokens, values };
+    return this.#model.run(batch);
   }
 
   async close(): Promise<void> {}

@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
 import type { Batch, BatchRow } from "../../gpu-backend/engine/batch.ts";
-import { logitRowCount } from "../../gpu-backend/engine/batch.ts";
-import type { GenerateRequest } from "../../gpu-backend/engine/generate-request.ts";
-import { sampleToken } from "../../gpu-backend/engine/sampler.ts";
+import { logitRowsOf } from "../../gpu-backend/engine/batch.ts";
+import type { GenerateRequest, TokenLogprob } from "../../gpu-backend/engine/generate-request.ts";
+import { tokenLogprob } from "../../gpu-backend/engine/log-probability.ts";
+import { type ChosenToken, Sampler } from "../../gpu-backend/engine/sampler.ts";
+import type { StepOutput } from "../../gpu-backend/engine/step-output.ts";
+import type { TokenConstraint } from "../../gpu-backend/engine/token-constraint.ts";
+import { TokenHistory } from "../../gpu-backend/engine/token-history.ts";
 import type { Random } from "../../src/base/random.ts";
+
+const HIDDEN_SIZE = 3;
 
 export interface PagedMemoryOptions {
   readonly blockCount: number;
@@ -28,19 +34,29 @@ export class PagedMemoryModel {
     this.#slots = new Int32Array(options.blockCount * options.blockTokens);
   }
 
-  /** Computes a step. Returns logits, `[logitRowCount(batch), vocabularyTokens]`. */
-  run(batch: Batch): Float32Array {
+  /** Computes a step. */
+  run(batch: Batch): StepOutput {
     this.#checkRowsKeepApart(batch);
     const { vocabularyTokens } = this.#options;
-    const values = new Float32Array(logitRowCount(batch) * vocabularyTokens);
-    let logitRows = 0;
+    const logits: number[] = [];
+    const hidden: number[] = [];
+    let rowCount = 0;
     for (const row of batch.rows) {
-      const last = this.#computeRow(row);
-      if (row.logits !== "last") continue;
-      values.set(logitsOf(last, vocabularyTokens), logitRows * vocabularyTokens);
-      logitRows += 1;
+      const values = this.#computeRow(row);
+      const logitRows = logitRowsOf(row);
+      rowCount += logitRows;
+      for (const value of values.slice(values.length - logitRows)) {
+        logits.push(...logitsOf(value, vocabularyTokens));
+      }
+      if (row.output === "hidden") hidden.push(...values.flatMap(hiddenOf));
     }
-    return values;
+    return {
+      rowCount,
+      vocabularyTokens,
+      values: Float32Array.from(logits),
+      hiddenSize: HIDDEN_SIZE,
+      hidden: Float32Array.from(hidden),
+    };
   }
 
   /** Fails in the middle of a step: some slots of its tokens are written, with garbage. */
@@ -52,7 +68,8 @@ export class PagedMemoryModel {
     }
   }
 
-  #computeRow(row: BatchRow): number {
+  /** Writes the slots of a row's tokens, and returns their values. */
+  #computeRow(row: BatchRow): number[] {
     const slots = this.#slotsOf(row);
     const earlier = slots.slice(0, row.startPosition).map((slot) => this.#slots[slot] ?? 0);
     const values = computeValues(earlier, [...row.tokens]);
@@ -61,9 +78,8 @@ export class PagedMemoryModel {
       assert(slot !== undefined);
       this.#slots[slot] = value;
     }
-    const last = values.at(-1);
-    assert(last !== undefined, "A row computes at least one token");
-    return last;
+    assert(values.length > 0, "A row computes at least one token");
+    return values;
   }
 
   /** The physical slots of all positions that a row reads or writes. */
@@ -92,24 +108,84 @@ export interface AloneOptions {
   readonly vocabularyTokens: number;
   /** Prompt and output together end here at the latest. */
   readonly sequenceTokensMax: number;
+  /** The request's own, in its first state. */
+  readonly constraint?: TokenConstraint;
 }
 
-/** What the model answers to a request that is alone, in one piece and with memory to spare. */
-export function generateAlone(
-  request: GenerateRequest,
-  options: AloneOptions,
-): { readonly tokens: number[]; readonly reason: "stop" | "length" } {
+/** What a request gets that is alone, in one piece and with memory to spare. */
+export interface AloneAnswer {
+  readonly chosen: readonly ChosenToken[];
+  readonly reason: "stop" | "length" | "failed";
+  readonly promptLogprobs: readonly (TokenLogprob | undefined)[] | undefined;
+  readonly embedding: Float32Array | undefined;
+}
+
+/** Answers a request by the definition: everything is counted again for every token. */
+export function generateAlone(request: GenerateRequest, options: AloneOptions): AloneAnswer {
+  const { vocabularyTokens } = options;
   const values = computeValues([], request.promptTokens);
-  const tokens: number[] = [];
+  const prompt = {
+    promptLogprobs: scoreAlone(request, values, vocabularyTokens),
+    embedding: request.pooling === undefined ? undefined : poolAlone(values),
+  };
+  const chosen: ChosenToken[] = [];
   for (;;) {
-    const logits = logitsOf(values.at(-1) ?? 0, options.vocabularyTokens);
-    const tokenId = sampleToken(logits, request.sampling, tokens.length);
-    tokens.push(tokenId);
-    if (request.stopTokenIds.includes(tokenId)) return { tokens, reason: "stop" };
-    const isFull = request.promptTokens.length + tokens.length >= options.sequenceTokensMax;
-    if (isFull || tokens.length >= request.outputTokensMax) return { tokens, reason: "length" };
-    values.push(...computeValues(values, [tokenId]));
+    const isFull = request.promptTokens.length + chosen.length >= options.sequenceTokensMax;
+    if (isFull || chosen.length >= request.outputTokensMax) {
+      return { ...prompt, chosen, reason: "length" };
+    }
+    const next = chooseAlone(request, logitsOf(values.at(-1) ?? 0, vocabularyTokens), {
+      output: chosen.map((token) => token.tokenId),
+      constraint: options.constraint,
+    });
+    if (next === undefined) return { ...prompt, chosen, reason: "failed" };
+    chosen.push(next);
+    if (request.stopTokenIds.includes(next.tokenId)) return { ...prompt, chosen, reason: "stop" };
+    options.constraint?.accept(next.tokenId);
+    values.push(...computeValues(values, [next.tokenId]));
   }
+}
+
+/** The next token, or `undefined` where the constraint allows none. */
+function chooseAlone(
+  request: GenerateRequest,
+  logits: Float32Array,
+  state: { readonly output: readonly number[]; readonly constraint: TokenConstraint | undefined },
+): ChosenToken | undefined {
+  const { sampling, promptTokens, logprobsTop, stopTokenIds, outputTokensMin } = request;
+  const { output, constraint } = state;
+  if (constraint?.allowedTokens().every((word) => word === 0) === true) return undefined;
+  const history = new TokenHistory(sampling, promptTokens);
+  for (const token of output) history.add(token);
+  return new Sampler(logits.length).choose(logits, {
+    sampling,
+    outputIndex: output.length,
+    history,
+    forbiddenTokenIds: output.length < outputTokensMin ? stopTokenIds : [],
+    ...(constraint !== undefined && { constraint }),
+    ...(logprobsTop !== undefined && { logprobsTop }),
+  });
+}
+
+function scoreAlone(
+  { promptTokens, promptLogprobsTop }: GenerateRequest,
+  values: readonly number[],
+  vocabularyTokens: number,
+): AloneAnswer["promptLogprobs"] {
+  if (promptLogprobsTop === undefined) return undefined;
+  return promptTokens.map((token, position) => {
+    const before = values[position - 1];
+    if (before === undefined) return undefined;
+    return tokenLogprob(logitsOf(before, vocabularyTokens), token, promptLogprobsTop);
+  });
+}
+
+function poolAlone(values: readonly number[]): Float32Array {
+  const sums = Array.from({ length: HIDDEN_SIZE }, (_, dimension) =>
+    values.reduce((sum, value) => sum + (hiddenOf(value)[dimension] ?? 0), 0),
+  );
+  const length = Math.hypot(...sums);
+  return Float32Array.from(sums, (sum) => sum / length);
 }
 
 /** The slots of new tokens: each mixes its token with the slots of all tokens before it. */
@@ -127,6 +203,13 @@ function logitsOf(value: number, vocabularyTokens: number): Float32Array {
   return Float32Array.from(
     { length: vocabularyTokens },
     (_, token) => ((mix(value, token) >>> 8) % 9) - 4,
+  );
+}
+
+/** Fractions that f32 rounds, so that the order in which they are summed shows. */
+function hiddenOf(value: number): number[] {
+  return Array.from({ length: HIDDEN_SIZE }, (_, dimension) =>
+    Math.fround(mix(value, -1 - dimension) / 3e9),
   );
 }
 

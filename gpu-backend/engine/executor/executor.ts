@@ -1,12 +1,5 @@
 import type { Batch } from "../batch.ts";
-
-/** Logits of a step, row after row in the order of the batch. Valid until the next `run`. */
-export interface Logits {
-  readonly rowCount: number;
-  readonly vocabularyTokens: number;
-  /** `[rowCount, vocabularyTokens]`, f32. */
-  readonly values: Float32Array;
-}
+import type { StepOutput } from "../step-output.ts";
 
 /**
  * Runs steps of one model over its own paged KV pool.
@@ -24,6 +17,6 @@ export interface Executor {
   /** Bytes of weights and of the KV pool, for the log and the report. */
   readonly memory: { readonly weightBytes: number; readonly kvPoolBytes: number };
   /** Rejects when the batch breaks the limits or the runtime fails; the KV of its rows is then void. */
-  run(batch: Batch): Promise<Logits>;
+  run(batch: Batch): Promise<StepOutput>;
   close(): Promise<void>;
 }

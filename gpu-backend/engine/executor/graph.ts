@@ -17,14 +17,21 @@ export interface SegmentGraph {
   readonly outputs: readonly string[];
 }
 
+/** How many segments a model is cut into. */
+export function segmentCountOf(model: LoadedModel): number {
+  return model.layers.length + 2;
+}
+
 /**
- * Builds segment `index` of a model with L layers, 0 to L. All tensors are packed rows:
+ * Builds segment `index` of a model with L layers, 0 to L + 1. All tensors are packed rows:
  *
  *     segment 0   tokens [N] i32                     → hidden [N, hidden], qkv [N, queries + 2 kv]
  *     1 … L - 1   hidden [N, hidden], attended [N, queries]  → hidden, qkv
- *     segment L   hidden [R, hidden], attended [R, queries]  → logits [R, vocabulary]
+ *     segment L   hidden [R, hidden], attended [R, queries]  → normalized [R, hidden]
+ *     segment L + 1   normalized [R, hidden]                 → logits [R, vocabulary]
  *
- * Between two segments the kernel rotates queries and keys, stores keys and values, and attends.
+ * The head stands apart, since a pooled prompt wants its last hidden states and no logits.
+ * Between two of the others the kernel rotates queries and keys, stores keys and values, and attends.
  * Every operator works row by row, so a row does not depend on what else is in the step.
  */
 export function buildSegment(
@@ -36,6 +43,7 @@ export function buildSegment(
   const before = model.layers[index - 1];
   const after = model.layers[index];
   if (before === undefined) {
+    if (index === segmentCountOf(model) - 1) return segment.head();
     assert(index === 0 && after !== undefined, `the model has no segment ${index}`);
     return segment.first(after);
   }
@@ -78,12 +86,18 @@ class SegmentBuilder {
   }
 
   last(before: LayerWeights): SegmentGraph {
-    const { finalNorm, head } = this.#model;
     const { mlp, residual } = this.#outputProjectionAndMlp(before);
-    const normalized = this.#addAndNormalize(mlp, residual, finalNorm);
-    this.#multiply(normalized, head, "logits");
+    const normalized = this.#addAndNormalize(mlp, residual, this.#model.finalNorm);
+    this.#graph.output(normalized, "float32", ["N", this.#model.config.hiddenSize]);
+    return this.#finish(["hidden", "attended"], [normalized]);
+  }
+
+  head(): SegmentGraph {
+    const { head, config } = this.#model;
+    this.#graph.input("normalized", "float32", ["N", config.hiddenSize]);
+    this.#multiply("normalized", head, "logits");
     this.#graph.output("logits", "float32", ["N", head.outputs]);
-    return this.#finish(["hidden", "attended"], ["logits"]);
+    return this.#finish(["normalized"], ["logits"]);
   }
 
   #finishWithQkv(inputs: readonly string[], normalized: string, layer: LayerWeights): SegmentGraph {

@@ -3,7 +3,7 @@ import { type LoadedModel, loadModel } from "../model/load-model.ts";
 import { ModelError } from "../model/model-error.ts";
 import { exactWeightMax, int8MultiplyOn, WEIGHT_MAX } from "./check-int8.ts";
 import type { Executor } from "./executor.ts";
-import { buildSegment, type WeightFormat } from "./graph.ts";
+import { buildSegment, segmentCountOf, type WeightFormat } from "./graph.ts";
 import { openRuntime, ORT_VERSION, RUNTIME_CANDIDATES, type RuntimeKind } from "./open-runtime.ts";
 import type { Segment, SegmentRuntime } from "./segment-runtime.ts";
 import { SegmentedExecutor } from "./segmented-executor.ts";
@@ -104,7 +104,7 @@ async function loadSegments(
 ): Promise<{ segments: Segment[]; weightBytes: number }> {
   const segments: Segment[] = [];
   let weightBytes = 0;
-  for (let index = 0; index <= model.config.layerCount; index++) {
+  for (let index = 0; index < segmentCountOf(model); index++) {
     const graph = buildSegment(model, index, format);
     weightBytes += graph.model.byteLength;
     segments.push(await runtime.load(graph));

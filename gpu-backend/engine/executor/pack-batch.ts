@@ -1,5 +1,5 @@
 import { assert } from "../../../src/base/assert.ts";
-import type { Batch, BatchRow } from "../batch.ts";
+import { type Batch, type BatchRow, hiddenRowsOf, logitRowCount, logitRowsOf } from "../batch.ts";
 
 /** What bounds a batch; breaking it is a bug of the scheduler. */
 export interface BatchLimits {
@@ -18,8 +18,10 @@ export interface PackedSpan {
   readonly startPosition: number;
   /** Where its block ids begin in `blockIds`. */
   readonly firstBlock: number;
-  /** Rows that need logits are its last ones, this many. */
-  readonly logitRows: number;
+  /** Rows that go on behind the last layer's attention are its last ones, this many. */
+  readonly outputRows: number;
+  /** Where they begin among all of those: rows with logits come first, then rows without. */
+  readonly firstOutputRow: number;
 }
 
 /** A batch as the kernel and the segments take it: every token of every sequence, row after row. */
@@ -33,6 +35,8 @@ export interface PackedBatch {
   readonly blockIds: Int32Array;
   readonly spans: readonly PackedSpan[];
   readonly logitRowCount: number;
+  /** Rows that go on but have no logits. */
+  readonly hiddenRowCount: number;
 }
 
 /** The length of the longest sequence: the model's context, or all of a pool that is smaller. */
@@ -54,12 +58,13 @@ export function packBatch(batch: Batch, limits: BatchLimits): PackedBatch {
   const spans: PackedSpan[] = [];
   let firstRow = 0;
   let firstBlock = 0;
-  let logitRowCount = 0;
+  const allLogitRows = logitRowCount(batch);
+  let nextLogitRow = 0;
+  let nextHiddenRow = allLogitRows;
   for (const [index, row] of batch.rows.entries()) {
     const { startPosition, blockTable } = row;
     const tokenCount = row.tokens.length;
     const blockCount = blocksNeeded[index] ?? 0;
-    const logitRows = row.logits === "none" ? 0 : row.logits === "last" ? 1 : tokenCount;
     tokens.set(row.tokens, firstRow);
     blockIds.set(blockTable.subarray(0, blockCount), firstBlock);
     for (let offset = 0; offset < tokenCount; offset++) {
@@ -68,12 +73,30 @@ export function packBatch(batch: Batch, limits: BatchLimits): PackedBatch {
       positions[firstRow + offset] = position;
       slots[firstRow + offset] = block * blockTokens + (position % blockTokens);
     }
-    spans.push({ firstRow, tokenCount, startPosition, firstBlock, logitRows });
+    const logitRows = logitRowsOf(row);
+    const hiddenRows = hiddenRowsOf(row);
+    spans.push({
+      firstRow,
+      tokenCount,
+      startPosition,
+      firstBlock,
+      outputRows: logitRows + hiddenRows,
+      firstOutputRow: hiddenRows > 0 ? nextHiddenRow : nextLogitRow,
+    });
     firstRow += tokenCount;
     firstBlock += blockCount;
-    logitRowCount += logitRows;
+    nextLogitRow += logitRows;
+    nextHiddenRow += hiddenRows;
   }
-  return { tokens, positions, slots, blockIds, spans, logitRowCount };
+  return {
+    tokens,
+    positions,
+    slots,
+    blockIds,
+    spans,
+    logitRowCount: allLogitRows,
+    hiddenRowCount: nextHiddenRow - allLogitRows,
+  };
 }
 
 function endOf(row: BatchRow): number {

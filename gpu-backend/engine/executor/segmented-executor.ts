@@ -1,7 +1,8 @@
 import { assert } from "../../../src/base/assert.ts";
 import type { Batch } from "../batch.ts";
 import type { ModelConfig } from "../model/model-config.ts";
-import type { Executor, Logits } from "./executor.ts";
+import type { StepOutput } from "../step-output.ts";
+import type { Executor } from "./executor.ts";
 import { packBatch, type PackedBatch } from "./pack-batch.ts";
 import { type AttentionSpan, PagedAttention } from "./paged-attention.ts";
 import { Region } from "./region.ts";
@@ -76,7 +77,7 @@ export class SegmentedExecutor implements Executor {
     this.#logits = region(0);
   }
 
-  async run(batch: Batch): Promise<Logits> {
+  async run(batch: Batch): Promise<StepOutput> {
     assert(this.#state === "idle", `one step at a time: the executor is ${this.#state}`);
     const packed = packBatch(batch, this);
     this.#state = "running";
@@ -94,7 +95,7 @@ export class SegmentedExecutor implements Executor {
     await this.#runtime.close();
   }
 
-  async #step(packed: PackedBatch): Promise<Logits> {
+  async #step(packed: PackedBatch): Promise<StepOutput> {
     const rowCount = packed.tokens.length;
     this.#tokens.setInts(packed.tokens);
     this.#positions.setInts(packed.positions);
@@ -103,36 +104,33 @@ export class SegmentedExecutor implements Executor {
     const tokens = this.#tokens.place("int32", [rowCount]);
     const qkv = this.#qkv.place("float32", [rowCount, this.#qkvSize]);
     const attended = this.#attended.place("float32", [rowCount, this.#querySize]);
-    const lastLayer = this.#segments.length - 2;
+    const lastLayer = this.#segments.length - 3;
     for (let layer = 0; layer <= lastLayer; layer++) {
       const inputs = layer === 0 ? [tokens] : [this.#hiddenAt(layer - 1, rowCount), attended];
       await this.#segments[layer]?.run(inputs, [this.#hiddenAt(layer, rowCount), qkv]);
       this.#attend(layer, packed, layer === lastLayer);
     }
-    return this.#head(packed, lastLayer);
+    return this.#finish(packed, lastLayer);
   }
 
   #hiddenAt(layer: number, rowCount: number): TensorPlace {
     return this.#hidden[layer % 2 === 0 ? 0 : 1].place("float32", [rowCount, this.#hiddenSize]);
   }
 
-  /** After the last layer's attention only rows with logits go on, so only they attend, packed. */
+  /** Behind the last layer's attention only rows with an output go on, so only they attend, packed. */
   #attend(layer: number, packed: PackedBatch, isLast: boolean): void {
     const spans: AttentionSpan[] = [];
-    let outputRow = 0;
     for (const span of packed.spans) {
-      const tokenCount = isLast ? span.logitRows : span.tokenCount;
+      const tokenCount = isLast ? span.outputRows : span.tokenCount;
+      if (tokenCount === 0) continue;
       const skipped = span.tokenCount - tokenCount;
-      if (tokenCount > 0) {
-        spans.push({
-          queryRow: span.firstRow + skipped,
-          outputRow,
-          tokenCount,
-          firstPosition: span.startPosition + skipped,
-          blockTable: this.#blockIds.address + span.firstBlock * INT_BYTES,
-        });
-      }
-      outputRow += tokenCount;
+      spans.push({
+        queryRow: span.firstRow + skipped,
+        outputRow: isLast ? span.firstOutputRow : span.firstRow,
+        tokenCount,
+        firstPosition: span.startPosition + skipped,
+        blockTable: this.#blockIds.address + span.firstBlock * INT_BYTES,
+      });
     }
     this.#attention.run(
       layer,
@@ -147,27 +145,43 @@ export class SegmentedExecutor implements Executor {
     );
   }
 
-  async #head(packed: PackedBatch, lastLayer: number): Promise<Logits> {
-    const rowCount = packed.logitRowCount;
-    const vocabularyTokens = this.vocabularyTokens;
-    if (rowCount === 0) return { rowCount, vocabularyTokens, values: new Float32Array(0) };
+  /** From the last attention to the output: hidden states of rows that go on, logits of most. */
+  async #finish(packed: PackedBatch, lastLayer: number): Promise<StepOutput> {
+    const { logitRowCount, hiddenRowCount } = packed;
+    const hiddenSize = this.#hiddenSize;
+    const rowCount = logitRowCount + hiddenRowCount;
     const source = this.#hidden[lastLayer % 2 === 0 ? 0 : 1];
     const target = this.#hidden[lastLayer % 2 === 0 ? 1 : 0];
-    let row = 0;
     for (const span of packed.spans) {
-      const first = span.firstRow + span.tokenCount - span.logitRows;
       target.copyFloats(source, {
-        from: first * this.#hiddenSize,
-        to: row * this.#hiddenSize,
-        count: span.logitRows * this.#hiddenSize,
+        from: (span.firstRow + span.tokenCount - span.outputRows) * hiddenSize,
+        to: span.firstOutputRow * hiddenSize,
+        count: span.outputRows * hiddenSize,
       });
-      row += span.logitRows;
     }
+    if (rowCount > 0) {
+      const hidden = target.place("float32", [rowCount, hiddenSize]);
+      const attended = this.#attended.place("float32", [rowCount, this.#querySize]);
+      const normalized = source.place("float32", [rowCount, hiddenSize]);
+      await this.#segments[lastLayer + 1]?.run([hidden, attended], [normalized]);
+    }
+    return {
+      rowCount: logitRowCount,
+      vocabularyTokens: this.vocabularyTokens,
+      values: await this.#head(source, logitRowCount),
+      hiddenSize,
+      hidden: source.floats(rowCount * hiddenSize).subarray(logitRowCount * hiddenSize),
+    };
+  }
+
+  /** The logits of the first rows of normalized hidden states. */
+  async #head(normalized: Region, rowCount: number): Promise<Float32Array> {
+    if (rowCount === 0) return new Float32Array(0);
+    const { vocabularyTokens } = this;
     this.#logits.ensure(rowCount * vocabularyTokens * FLOAT_BYTES);
-    const hidden = target.place("float32", [rowCount, this.#hiddenSize]);
-    const attended = this.#attended.place("float32", [rowCount, this.#querySize]);
+    const input = normalized.place("float32", [rowCount, this.#hiddenSize]);
     const logits = this.#logits.place("float32", [rowCount, vocabularyTokens]);
-    await this.#segments[lastLayer + 1]?.run([hidden, attended], [logits]);
-    return { rowCount, vocabularyTokens, values: this.#logits.floats(rowCount * vocabularyTokens) };
+    await this.#segments[this.#segments.length - 1]?.run([input], [logits]);
+    return this.#logits.floats(rowCount * vocabularyTokens);
   }
 }

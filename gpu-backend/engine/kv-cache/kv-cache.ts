@@ -15,6 +15,8 @@ export interface KvAdmission {
   readonly id: string;
   readonly chain: BlockChain;
   readonly knownTokens: number;
+  /** False: nothing is hit or counted, though what is computed is offered to others. */
+  readonly readsCache: boolean;
   /** Blocks that must stay free, so that those who run can grow. */
   readonly reservedBlocks: number;
   /** True when the sequence was admitted before and preempted: its hits are its own. */
@@ -88,9 +90,9 @@ export class KvCache {
    * blocks, and never the last token, whose logits are wanted. `undefined`: it does not fit now.
    */
   admit(admission: KvAdmission): number | undefined {
-    const { id, chain, knownTokens } = admission;
+    const { id, chain, knownTokens, readsCache } = admission;
     assert(!this.#holdings.has(id), `Sequence ${id} holds blocks already`);
-    const hits = this.#findHits(chain, knownTokens);
+    const hits = readsCache ? this.#findHits(chain, knownTokens) : [];
     const newBlocks = this.#blocksFor(knownTokens) - hits.length;
     // A hit that nobody holds is itself one of the free blocks: it cannot be taken as well.
     const freeHits = hits.filter((block) => this.#pool.isFree(block)).length;
@@ -100,7 +102,7 @@ export class KvCache {
     this.#holdings.set(id, holding);
     this.#takeBlocks(holding, newBlocks);
     const hitTokens = holding.confirmedBlocks * this.blockTokens;
-    if (this.#isCaching) this.#count(knownTokens, hitTokens, admission.isResumed);
+    if (this.#isCaching && readsCache) this.#count(knownTokens, hitTokens, admission.isResumed);
     return hitTokens;
   }
 

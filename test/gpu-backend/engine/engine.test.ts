@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
+import type { RowResult } from "../../../gpu-backend/engine/row-result.ts";
 import {
   aGenerateRequest,
   anEngine,
+  resultsOf,
   runStep,
   runToEnd,
   tokenRange,
@@ -225,7 +227,7 @@ describe("cancel()", () => {
     expect(engine.cancel("a")).toEqual([]);
     expect(engine.cancel("a")).toEqual([]);
     expect(engine.load()).toMatchObject({ usedBlocks: 1, runningRequests: 1 });
-    expect(engine.commit(batch, Int32Array.of(9))).toMatchObject([
+    expect(engine.commit(batch, resultsOf(batch, [9]))).toMatchObject([
       { kind: "finished", id: "a", reason: "cancelled", outputTokens: 0 },
     ]);
     expect(engine.load().usedBlocks).toBe(0);
@@ -259,11 +261,15 @@ function pendingStepOfTwo() {
   return { engine, batch };
 }
 
-describe("fail()", () => {
-  test("ends one request and leaves its batch mates alone", () => {
+/** A poisoned row's result. */
+const POISONED: RowResult = { kind: "failed", message: "Logits are not finite" };
+
+describe("a poisoned row", () => {
+  test("ends its request and leaves its batch mates alone", () => {
     const { engine, batch } = pendingStepOfTwo();
-    expect(engine.fail("a", "Logits are not finite")).toEqual([]);
-    expect(engine.commit(batch, Int32Array.of(-1, 9))).toEqual([
+    const [, second] = resultsOf(batch, [8, 9]);
+    if (second === undefined) throw new Error("Two rows are planned");
+    expect(engine.commit(batch, [POISONED, second])).toEqual([
       { kind: "failed", id: "a", message: "Logits are not finite" },
       { kind: "token", id: "b", tokenId: 9 },
     ]);
@@ -275,24 +281,19 @@ describe("fail()", () => {
     const engine = anEngine();
     engine.submit(aGenerateRequest({ id: "a", promptTokens: tokenRange(40) }), 0);
     runStep(engine);
-    expect(engine.fail("a", "Poisoned")).toMatchObject([{ kind: "failed" }]);
+    const { batch } = engine.plan(0);
+    if (batch === undefined) throw new Error("A request is planned");
+    expect(engine.commit(batch, [POISONED])).toMatchObject([{ kind: "failed" }]);
     engine.submit(aGenerateRequest({ id: "b", promptTokens: tokenRange(40) }), 0);
     expect(runStep(engine).tokensById).toEqual({ b: 40 });
   });
 
-  test("a failure outranks a cancel, before as well as after it", () => {
-    for (const order of ["cancel first", "fail first"]) {
-      const { engine, batch } = pendingStepOfTwo();
-      if (order === "cancel first") engine.cancel("a");
-      engine.fail("a", "Poisoned");
-      engine.cancel("a");
-      engine.fail("a", "Poisoned again");
-      expect(engine.commit(batch, Int32Array.of(-1, 9))[0]).toEqual({
-        kind: "failed",
-        id: "a",
-        message: "Poisoned",
-      });
-    }
+  test("outranks a cancel", () => {
+    const { engine, batch } = pendingStepOfTwo();
+    engine.cancel("a");
+    const [, second] = resultsOf(batch, [8, 9]);
+    if (second === undefined) throw new Error("Two rows are planned");
+    expect(engine.commit(batch, [POISONED, second])[0]).toMatchObject({ kind: "failed", id: "a" });
   });
 });
 
@@ -326,23 +327,26 @@ describe("commit() and rollback()", () => {
     const { batch } = engine.plan(0);
     if (batch === undefined) throw new Error("A request is planned");
     expect(() => engine.plan(0)).toThrow("pending");
-    expect(() => engine.commit({ ...batch }, Int32Array.of(1))).toThrow("pending");
-    engine.commit(batch, Int32Array.of(1));
-    expect(() => engine.commit(batch, Int32Array.of(1))).toThrow("pending");
+    expect(() => engine.commit({ ...batch }, resultsOf(batch, [1]))).toThrow("pending");
+    engine.commit(batch, resultsOf(batch, [1]));
+    expect(() => engine.commit(batch, resultsOf(batch, [1]))).toThrow("pending");
     expect(() => engine.rollback(batch)).toThrow("pending");
   });
 
-  test("a commit with too few, too many or missing tokens throws and applies nothing", () => {
+  test("a commit with too few, too many or missing results throws and applies nothing", () => {
     const engine = anEngine();
     engine.submit(aGenerateRequest({ id: "a" }), 0);
     engine.submit(aGenerateRequest({ id: "b" }), 0);
     const { batch } = engine.plan(0);
     if (batch === undefined) throw new Error("Requests are planned");
-    for (const tokens of [[1], [1, 2, 3], [1, -1]]) {
-      expect(() => engine.commit(batch, Int32Array.from(tokens))).toThrow("token");
+    const [first, second] = resultsOf(batch, [1, 2]);
+    if (first === undefined || second === undefined) throw new Error("Two rows are planned");
+    for (const results of [[first], [first, second, second]]) {
+      expect(() => engine.commit(batch, results)).toThrow("one result");
     }
+    expect(() => engine.commit(batch, [first, { kind: "computed" }])).toThrow("its token");
     expect(engine.counters.computedTokens).toBe(0);
-    expect(engine.commit(batch, Int32Array.of(1, 2))).toHaveLength(2);
+    expect(engine.commit(batch, resultsOf(batch, [1, 2]))).toHaveLength(2);
   });
 
   test("an idle engine plans nothing", () => {

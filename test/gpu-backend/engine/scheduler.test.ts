@@ -42,9 +42,9 @@ describe("the token budget", () => {
     submitPrompts(engine, [40], 2);
     const rows = runToEnd(engine).map((step) => step.batch?.rows[0]);
     expect(rows).toMatchObject([
-      { startPosition: 0, logits: "none", outputIndex: 0, blockTable: Int32Array.of(0, 1) },
-      { startPosition: 20, logits: "last", outputIndex: 0, blockTable: Int32Array.of(0, 1, 2) },
-      { startPosition: 40, logits: "last", outputIndex: 1, tokens: Int32Array.of(7) },
+      { startPosition: 0, output: "none", outputIndex: 0, blockTable: Int32Array.of(0, 1) },
+      { startPosition: 20, output: "last", outputIndex: 0, blockTable: Int32Array.of(0, 1, 2) },
+      { startPosition: 40, output: "last", outputIndex: 1, tokens: Int32Array.of(7) },
     ]);
   });
 

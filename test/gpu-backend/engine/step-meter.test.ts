@@ -7,8 +7,7 @@ const aRow = (tokens: number, outputIndex: number): BatchRow => ({
   tokens: new Int32Array(tokens),
   startPosition: 0,
   blockTable: new Int32Array(1),
-  logits: "last",
-  sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
+  output: "last",
   outputIndex,
 });
 

@@ -19,31 +19,40 @@ const BATCH_TOKENS_MAX = 160;
 /** Whole numbers from 0 to `below` - 1. */
 const pick = (random: Random, below: number) => Math.floor(random() * below);
 
-/** Logits after each token of a text that is computed alone, whole and in neighbouring blocks. */
-async function logitsAlone(executor: OnnxExecutor, tokens: readonly number[]) {
+/** What an executor may be asked for after each token, as bits by the token's position. */
+interface Outputs {
+  readonly logits: Map<number, string>;
+  readonly hidden: Map<number, string>;
+}
+
+/** Both outputs of a text that is computed alone, whole and in neighbouring blocks. */
+async function outputsAlone(executor: OnnxExecutor, tokens: readonly number[]): Promise<Outputs> {
   const blockTable = blocksFrom(0, Math.ceil(tokens.length / BLOCK_TOKENS));
-  const { values } = await executor.run(aBatch([{ tokens, blockTable, logits: "all" }]));
-  return bitsOf(values, executor.vocabularyTokens);
+  const run = (output: "all" | "hidden") => executor.run(aBatch([{ tokens, blockTable, output }]));
+  const { values } = await run("all");
+  const logits = new Map(bitsOf(values, executor.vocabularyTokens).entries());
+  const { hidden, hiddenSize } = await run("hidden");
+  return { logits, hidden: new Map(bitsOf(hidden, hiddenSize).entries()) };
 }
 
 /** The bits of each row; as text, so that a comparison is quick and its failure readable. */
-function bitsOf(values: Float32Array, vocabularyTokens: number): string[] {
+function bitsOf(values: Float32Array, width: number): string[] {
   const bytes = Buffer.from(values.slice().buffer);
-  return Array.from({ length: values.length / vocabularyTokens }, (_, row) =>
-    bytes.subarray(row * vocabularyTokens * 4, (row + 1) * vocabularyTokens * 4).toString("base64"),
+  return Array.from({ length: values.length / width }, (_, row) =>
+    bytes.subarray(row * width * 4, (row + 1) * width * 4).toString("base64"),
   );
 }
 
 /**
  * Computes several texts at once, in chunks of random sizes that are mixed in random steps, over
- * blocks dealt at random, asking here for all logits and there for the last. Yields each text's rows
- * of logits by position, of those that were asked for.
+ * blocks dealt at random, asking here for all logits, there for the last or for hidden states. Yields each
+ * text's outputs, those that were asked for.
  */
-async function logitsMixed(
+async function outputsMixed(
   executor: OnnxExecutor,
   texts: readonly (readonly number[])[],
   random: Random,
-): Promise<Map<number, string>[]> {
+): Promise<Outputs[]> {
   const freeBlocks = [...blocksFrom(0, BLOCK_COUNT)];
   const sequences = texts.map((tokens) => ({
     tokens,
@@ -51,7 +60,8 @@ async function logitsMixed(
     blockTable: Int32Array.from({ length: Math.ceil(tokens.length / BLOCK_TOKENS) }, () => {
       return freeBlocks.splice(pick(random, freeBlocks.length), 1)[0] ?? 0;
     }),
-    rows: new Map<number, string>(),
+    logits: new Map<number, string>(),
+    hidden: new Map<number, string>(),
   }));
   while (sequences.some(({ tokens, computed }) => computed < tokens.length)) {
     const chunks: (RowOptions & { readonly firstRow: number; readonly index: number })[] = [];
@@ -69,24 +79,33 @@ async function logitsMixed(
         tokens: sequence.tokens.slice(sequence.computed, sequence.computed + count),
         startPosition: sequence.computed,
         blockTable: sequence.blockTable,
-        logits: (["none", "last", "all"] as const)[pick(random, 3)] ?? "last",
+        output: (["none", "last", "all", "hidden"] as const)[pick(random, 4)] ?? "last",
         firstRow: 0,
       });
     }
     if (chunks.length === 0) continue;
-    const { values } = await executor.run(aBatch(chunks));
-    const rows = bitsOf(values, executor.vocabularyTokens)[Symbol.iterator]();
+    const { values, hidden, hiddenSize } = await executor.run(aBatch(chunks));
+    const logitRows = bitsOf(values, executor.vocabularyTokens)[Symbol.iterator]();
+    const hiddenRows = bitsOf(hidden, hiddenSize)[Symbol.iterator]();
     for (const chunk of chunks) {
       const sequence = sequences[chunk.index];
       if (sequence === undefined) throw new Error("a chunk has a sequence");
+      const start = sequence.computed;
       sequence.computed += chunk.tokens.length;
-      const count = { none: 0, last: 1, all: chunk.tokens.length }[chunk.logits ?? "last"];
-      for (let back = count; back >= 1; back--) {
-        sequence.rows.set(sequence.computed - back, rows.next().value ?? "");
+      for (let position = start; position < sequence.computed; position++) {
+        const isLast = position === sequence.computed - 1;
+        if (chunk.output === "all" || (chunk.output === "last" && isLast)) {
+          sequence.logits.set(position, logitRows.next().value ?? "");
+        }
+        if (chunk.output === "hidden") sequence.hidden.set(position, hiddenRows.next().value ?? "");
       }
     }
+    expect([logitRows.next().done, hiddenRows.next().done], "no row is left over").toEqual([
+      true,
+      true,
+    ]);
   }
-  return sequences.map(({ rows }) => rows);
+  return sequences;
 }
 
 interface Subject {
@@ -123,7 +142,7 @@ describe.each(cases)("$subject.name in $precision", ({ subject, precision }) => 
   });
   afterAll(() => executor.close());
 
-  test("a token's logits are the same bits alone, chunked, batched and in scattered blocks", async () => {
+  test("a token's logits and hidden state are the same bits alone, chunked, batched and in scattered blocks", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer(),
@@ -133,11 +152,14 @@ describe.each(cases)("$subject.name in $precision", ({ subject, precision }) => 
           const texts = lengths.map((length) =>
             Array.from({ length }, () => pick(random, executor.vocabularyTokens)),
           );
-          const mixed = await logitsMixed(executor, texts, random);
+          const mixed = await outputsMixed(executor, texts, random);
           for (const [index, text] of texts.entries()) {
-            const alone = await logitsAlone(executor, text);
-            for (const [position, bits] of mixed[index] ?? []) {
-              expect(bits, `text ${index}, position ${position}`).toBe(alone[position]);
+            const alone = await outputsAlone(executor, text);
+            for (const output of ["logits", "hidden"] as const) {
+              for (const [position, bits] of mixed[index]?.[output] ?? []) {
+                const message = `${output} of text ${index}, position ${position}`;
+                expect(bits, message).toBe(alone[output].get(position));
+              }
             }
           }
         },
@@ -149,9 +171,9 @@ describe.each(cases)("$subject.name in $precision", ({ subject, precision }) => 
   test("a prefix that another sequence computed continues to the same bits", async () => {
     const random = seededRandom(11);
     const text = Array.from({ length: 70 }, () => pick(random, executor.vocabularyTokens));
-    const alone = await logitsAlone(executor, text);
+    const alone = await outputsAlone(executor, text);
     const owner = Int32Array.of(40, 3, 22);
-    await executor.run(aBatch([{ tokens: text.slice(0, 48), blockTable: owner, logits: "none" }]));
+    await executor.run(aBatch([{ tokens: text.slice(0, 48), blockTable: owner, output: "none" }]));
     const { values } = await executor.run(
       aBatch([
         {
@@ -159,12 +181,14 @@ describe.each(cases)("$subject.name in $precision", ({ subject, precision }) => 
           tokens: text.slice(48),
           startPosition: 48,
           blockTable: Int32Array.of(...owner, 9, 30),
-          logits: "all",
+          output: "all",
         },
         { sequenceId: "other", tokens: [1, 2], blockTable: Int32Array.of(50) },
       ]),
     );
-    expect(bitsOf(values, executor.vocabularyTokens).slice(0, 22)).toEqual(alone.slice(48));
+    expect(bitsOf(values, executor.vocabularyTokens).slice(0, 22)).toEqual(
+      [...alone.logits.values()].slice(48),
+    );
   });
 });
 

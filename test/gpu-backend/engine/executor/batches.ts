@@ -6,7 +6,7 @@ export interface RowOptions {
   readonly sequenceId?: string;
   readonly startPosition?: number;
   readonly blockTable?: Int32Array;
-  readonly logits?: BatchRow["logits"];
+  readonly output?: BatchRow["output"];
 }
 
 /** A batch of these rows. */
@@ -17,8 +17,7 @@ export function aBatch(rows: readonly RowOptions[]): Batch {
       tokens: Int32Array.from(row.tokens),
       startPosition: row.startPosition ?? 0,
       blockTable: row.blockTable ?? blocksFrom(0, 16),
-      logits: row.logits ?? "last",
-      sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
+      output: row.output ?? "last",
       outputIndex: 0,
     })),
     totalTokens: rows.reduce((sum, row) => sum + row.tokens.length, 0),

@@ -97,7 +97,7 @@ describe.each(cases)("$name in $precision", ({ name, precision }) => {
           tokens,
           startPosition: start,
           blockTable: ALL_BLOCKS,
-          logits: "all",
+          output: "all",
         } as const;
         const { values } = await executor.run(aBatch([row]));
         for (let index = 0; index < tokens.length; index++) {

@@ -6,6 +6,11 @@ import type {
 
 /** Logits after each token of a text, by the definition of a Llama, in f64 and without any cache. */
 export function naiveLogits(model: LoadedModel, tokens: readonly number[]): number[][] {
+  return naiveHidden(model, tokens).map((row) => multiply(model.head, row));
+}
+
+/** What the head is applied to: the last hidden state of each token, normed. */
+export function naiveHidden(model: LoadedModel, tokens: readonly number[]): number[][] {
   const { hiddenSize, normEpsilon } = model.config;
   let hidden = tokens.map((token) =>
     Array.from(model.embedding.values.subarray(token * hiddenSize, (token + 1) * hiddenSize)),
@@ -23,7 +28,7 @@ export function naiveLogits(model: LoadedModel, tokens: readonly number[]): numb
       return add(row, multiply(layer.down, product));
     });
   }
-  return hidden.map((row) => multiply(model.head, normalize(row, model.finalNorm, normEpsilon)));
+  return hidden.map((row) => normalize(row, model.finalNorm, normEpsilon));
 }
 
 function attend(model: LoadedModel, layer: LayerWeights, rows: readonly number[][]): number[][] {

@@ -9,7 +9,7 @@ import {
 } from "../../../../gpu-backend/engine/executor/onnx-executor.ts";
 import { ModelError } from "../../../../gpu-backend/engine/model/model-error.ts";
 import { aBatch, blocksFrom } from "./batches.ts";
-import { naiveLogits } from "./naive-llama.ts";
+import { naiveHidden, naiveLogits } from "./naive-llama.ts";
 import { aConfig, aModel } from "./random-model.ts";
 
 const DRAFT = join(import.meta.dirname, "../../../../gpu-backend/models/sluice-tiny-draft");
@@ -18,6 +18,14 @@ const OPTIONS = { precision: "f32", blockTokens: 16, blockCount: 16, batchTokens
 
 const create = (changes: Partial<OnnxExecutorOptions> = {}) =>
   createOnnxExecutor({ model: aModel(1), ...OPTIONS, ...changes });
+
+/** The largest deviation, as a share of the largest value. */
+function errorOf(values: Float32Array, expected: readonly number[]): number {
+  expect(values).toHaveLength(expected.length);
+  const scale = Math.max(...expected.map(Math.abs), 1);
+  const errors = expected.map((value, index) => Math.abs(value - (values[index] ?? Infinity)));
+  return Math.max(...errors) / scale;
+}
 
 describe("a model of random weights", () => {
   const shapes = fc.record({
@@ -32,7 +40,7 @@ describe("a model of random weights", () => {
     tiedEmbeddings: fc.boolean(),
   });
 
-  test("any shape of Llama computes the logits of its definition", async () => {
+  test("any shape of Llama computes the logits and hidden states of its definition", async () => {
     await fc.assert(
       fc.asyncProperty(shapes, fc.integer(), async ({ group, ...shape }, seed) => {
         const config = aConfig({ ...shape, headCount: shape.kvHeadCount * group });
@@ -42,16 +50,12 @@ describe("a model of random weights", () => {
           (_, i) => (i * i + seed) % shape.vocabularyTokens,
         ).map(Math.abs);
         const executor = await create({ model });
-        const { values, rowCount } = await executor.run(aBatch([{ tokens, logits: "all" }]));
-        await executor.close();
-        const expected = naiveLogits(model, tokens).flat();
+        const { values, rowCount } = await executor.run(aBatch([{ tokens, output: "all" }]));
         expect(rowCount).toBe(tokens.length);
-        const scale = Math.max(...expected.map(Math.abs), 1);
-        const worst = expected.reduce(
-          (most, logit, index) => Math.max(most, Math.abs(logit - (values[index] ?? Infinity))),
-          0,
-        );
-        expect(worst / scale).toBeLessThan(1e-4);
+        expect(errorOf(values, naiveLogits(model, tokens).flat())).toBeLessThan(1e-4);
+        const { hidden } = await executor.run(aBatch([{ tokens, output: "hidden" }]));
+        expect(errorOf(hidden, naiveHidden(model, tokens).flat())).toBeLessThan(1e-4);
+        await executor.close();
       }),
       { numRuns: 12 },
     );
@@ -86,13 +90,13 @@ describe("an executor", () => {
   });
 
   test("rows that ask for no logits get none, and the others theirs in order", async () => {
-    const all = await executor.run(aBatch([{ tokens: [1, 2, 3], logits: "all" }]));
+    const all = await executor.run(aBatch([{ tokens: [1, 2, 3], output: "all" }]));
     const expected = [...all.values];
     const mixed = await executor.run(
       aBatch([
-        { sequenceId: "a", tokens: [1, 2, 3], logits: "none" },
-        { sequenceId: "b", tokens: [1, 2, 3], logits: "last", blockTable: blocksFrom(1, 1) },
-        { sequenceId: "c", tokens: [1, 2], logits: "all", blockTable: blocksFrom(2, 1) },
+        { sequenceId: "a", tokens: [1, 2, 3], output: "none" },
+        { sequenceId: "b", tokens: [1, 2, 3], output: "last", blockTable: blocksFrom(1, 1) },
+        { sequenceId: "c", tokens: [1, 2], output: "all", blockTable: blocksFrom(2, 1) },
       ]),
     );
     expect(mixed.rowCount).toBe(3);
@@ -100,8 +104,10 @@ describe("an executor", () => {
   });
 
   test("a step without logits yields no rows", async () => {
-    const { rowCount, values } = await executor.run(aBatch([{ tokens: [1, 2], logits: "none" }]));
-    expect({ rowCount, length: values.length }).toEqual({ rowCount: 0, length: 0 });
+    const { rowCount, values, hidden } = await executor.run(
+      aBatch([{ tokens: [1, 2], output: "none" }]),
+    );
+    expect([rowCount, values.length, hidden.length]).toEqual([0, 0, 0]);
   });
 
   test("a batch beyond the limits is refused, and the next one runs", async () => {
@@ -153,7 +159,7 @@ describe("createOnnxExecutor", () => {
   test("both ways to call ONNX Runtime give the same bits", async () => {
     for (const precision of ["f32", "int8"] as const) {
       const batch = aBatch([
-        { sequenceId: "a", tokens: [1, 2, 3, 4, 5], logits: "all" },
+        { sequenceId: "a", tokens: [1, 2, 3, 4, 5], output: "all" },
         { sequenceId: "b", tokens: [6], blockTable: blocksFrom(9, 1) },
       ]);
       const direct = await create({ precision, runtime: "direct" });

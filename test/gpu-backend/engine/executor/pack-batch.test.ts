@@ -15,9 +15,8 @@ const aRow = (changes: Partial<BatchRow>): BatchRow => ({
   tokens: Int32Array.of(1),
   startPosition: 0,
   blockTable: Int32Array.of(0),
-  logits: "last",
+  output: "last",
   outputIndex: 0,
-  sampling: { temperature: 0, topK: 0, topP: 1, seed: 0 },
   ...changes,
 });
 
@@ -32,7 +31,7 @@ describe("packBatch", () => {
         tokens: Int32Array.of(7, 8, 9),
         startPosition: 15,
         blockTable: Int32Array.of(5, 2, 0),
-        logits: "none",
+        output: "none",
       }),
       aRow({
         sequenceId: "decode",
@@ -48,22 +47,39 @@ describe("packBatch", () => {
       // Only the blocks up to the last token: the fourth of "decode" is reserved, not yet in use.
       blockIds: Int32Array.of(5, 2, 1, 7, 3),
       spans: [
-        { firstRow: 0, tokenCount: 3, startPosition: 15, firstBlock: 0, logitRows: 0 },
-        { firstRow: 3, tokenCount: 1, startPosition: 33, firstBlock: 2, logitRows: 1 },
+        {
+          firstRow: 0,
+          tokenCount: 3,
+          startPosition: 15,
+          firstBlock: 0,
+          outputRows: 0,
+          firstOutputRow: 0,
+        },
+        {
+          firstRow: 3,
+          tokenCount: 1,
+          startPosition: 33,
+          firstBlock: 2,
+          outputRows: 1,
+          firstOutputRow: 0,
+        },
       ],
       logitRowCount: 1,
+      hiddenRowCount: 0,
     });
   });
 
-  test("a row asks for logits of none, of its last or of all of its tokens", () => {
+  test("a row asks for logits of none, its last or all tokens, or for all hidden states", () => {
     const tokens = Int32Array.of(1, 2, 3);
     const packed = pack(
-      aRow({ sequenceId: "none", tokens, logits: "none", blockTable: Int32Array.of(0) }),
-      aRow({ sequenceId: "last", tokens, logits: "last", blockTable: Int32Array.of(1) }),
-      aRow({ sequenceId: "all", tokens, logits: "all", blockTable: Int32Array.of(2) }),
+      ...(["none", "hidden", "last", "all"] as const).map((output, block) =>
+        aRow({ sequenceId: output, tokens, output, blockTable: Int32Array.of(block) }),
+      ),
     );
-    expect(packed.spans.map((span) => span.logitRows)).toEqual([0, 1, 3]);
-    expect(packed.logitRowCount).toBe(4);
+    expect(packed.spans.map((span) => span.outputRows)).toEqual([0, 3, 1, 3]);
+    // Rows with logits lie before those without, whatever their order in the batch.
+    expect(packed.spans.slice(1).map((span) => span.firstOutputRow)).toEqual([4, 0, 1]);
+    expect(packed).toMatchObject({ logitRowCount: 4, hiddenRowCount: 3 });
   });
 
   test("sequences may share blocks that neither writes", () => {

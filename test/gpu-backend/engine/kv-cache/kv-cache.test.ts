@@ -19,6 +19,7 @@ function admit(kvCache: KvCache, id: string, tokens: readonly number[], salt = "
     chain: chainOf(tokens, kvCache.blockTokens, salt),
     knownTokens: tokens.length,
     reservedBlocks: 0,
+    readsCache: true,
     isResumed: false,
   });
   kvCache.checkInvariants();
@@ -90,7 +91,14 @@ describe("KvCache", () => {
     const kvCache = aKvCache();
     const tokens = tokenRange(55);
     const chain = chainOf(tokens);
-    kvCache.admit({ id: "a", chain, knownTokens: 55, reservedBlocks: 0, isResumed: false });
+    kvCache.admit({
+      id: "a",
+      chain,
+      knownTokens: 55,
+      reservedBlocks: 0,
+      readsCache: true,
+      isResumed: false,
+    });
     kvCache.confirm("a", 55);
     tokens.push(...tokenRange(4, 5000));
     expect(kvCache.extend("a", 59)).toBe(true);
@@ -164,6 +172,7 @@ describe("KvCache", () => {
       id: "a",
       chain: chainOf(tokenRange(48)),
       knownTokens: 48,
+      readsCache: true,
       isResumed: false,
     };
     expect(kvCache.admit({ ...admission, reservedBlocks: 2 })).toBeUndefined();
@@ -200,10 +209,29 @@ describe("KvCache", () => {
     kvCache.checkInvariants();
   });
 
+  test("who does not read the cache hits and counts nothing, but what it computes is hit by others", () => {
+    const kvCache = aKvCache();
+    const tokens = tokenRange(40);
+    compute(kvCache, "a", tokens);
+    const chain = chainOf(tokens);
+    const reader = { chain, knownTokens: 40, reservedBlocks: 0, isResumed: false };
+    expect(kvCache.admit({ ...reader, id: "b", readsCache: false })).toBe(0);
+    kvCache.confirm("b", 40);
+    expect(kvCache.statistics).toMatchObject({ queriedTokens: 40, hitTokens: 0 });
+    kvCache.discard("a");
+    expect(kvCache.admit({ ...reader, id: "c", readsCache: true })).toBe(32);
+    kvCache.checkInvariants();
+  });
+
   test("hits are counted at admissions only, and those of resumed sequences apart", () => {
     const kvCache = aKvCache({ blockCount: 4 });
     const tokens = tokenRange(40);
-    const admission = { chain: chainOf(tokens), knownTokens: 40, reservedBlocks: 0 };
+    const admission = {
+      chain: chainOf(tokens),
+      knownTokens: 40,
+      reservedBlocks: 0,
+      readsCache: true,
+    };
     compute(kvCache, "a", tokens);
     kvCache.hitTokens(chainOf(tokens), 40);
     const crowded = { ...admission, id: "b", reservedBlocks: 4, isResumed: false };
@@ -232,7 +260,13 @@ describe("KvCache", () => {
       "s",
       tokenRange(40),
     );
-    const admission = { chain, knownTokens: 40, reservedBlocks: 0, isResumed: false };
+    const admission = {
+      chain,
+      knownTokens: 40,
+      reservedBlocks: 0,
+      readsCache: true,
+      isResumed: false,
+    };
     expect(kvCache.admit({ ...admission, id: "a" })).toBe(0);
     kvCache.confirm("a", 40);
     expect(kvCache.hitTokens(chain, 40)).toBe(0);
