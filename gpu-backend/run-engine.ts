@@ -7,12 +7,14 @@ import { loadChatTemplate } from "./engine/tokenizer/chat-template.ts";
 import { loadTokenizer, type Tokenizer } from "./engine/tokenizer/tokenizer.ts";
 import { EngineClient } from "./engine-client.ts";
 import type { Log } from "./log.ts";
+import { PromptEncoder } from "./prompt-encoder.ts";
 import { createApp } from "./server/app.ts";
 import type { ServedModel } from "./server/app-context.ts";
 import { DispatchTracker } from "./server/dispatch-tracker.ts";
 import { createEngineMetrics } from "./server/engine-metrics.ts";
 import { listen, type Listener } from "./server/listen.ts";
 import { type ReportedState, ReportLink } from "./server/report-link.ts";
+import { TokenLabels } from "./server/token-labels.ts";
 import type { Settings } from "./settings.ts";
 import type { EngineFacts, EngineThreadOptions } from "./thread-messages.ts";
 
@@ -84,7 +86,8 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
   return {
     url: listener.url,
     broken: engine.ended.then((reason) => reason ?? new Promise<never>(() => {})),
-    stop: () => (stopping ??= stop(settings, engine, link, listener)),
+    stop: () =>
+      (stopping ??= stop({ settings, engine, link, listener, prompts: servedModel?.prompts })),
   };
 }
 
@@ -115,6 +118,8 @@ async function describeModel(
     );
   }
   const contextTokens = Math.min(facts.contextTokens, blockCount * blockTokens);
+  const { modelDirectory } = settings;
+  const chatTemplate = await loadChatTemplate(modelDirectory, { tokenizer, contextTokens });
   return {
     name: settings.modelName,
     createdAtSeconds: Math.floor(Date.now() / 1000),
@@ -122,8 +127,13 @@ async function describeModel(
     contextTokens,
     blockTokens,
     endTokenIds,
-    chatTemplate: await loadChatTemplate(settings.modelDirectory, { tokenizer, contextTokens }),
+    vocabularyTokens: tokenizer.vocabularyTokens,
+    prompts: new PromptEncoder({
+      model: { tokenizer, chatTemplate, contextTokens },
+      modelDirectory,
+    }),
     tokenBytes: tokenizer.tokenBytes,
+    tokenLabels: new TokenLabels(tokenizer.tokenBytes, tokenizer.specialTokens),
   };
 }
 
@@ -191,15 +201,17 @@ function logReady(
   });
 }
 
-async function stop(
-  settings: Settings,
-  engine: EngineClient,
-  link: ReportLink | undefined,
-  listener: Listener,
-): Promise<void> {
+async function stop(parts: {
+  readonly settings: Settings;
+  readonly engine: EngineClient;
+  readonly prompts: PromptEncoder | undefined;
+  readonly link: ReportLink | undefined;
+  readonly listener: Listener;
+}): Promise<void> {
+  const { settings, engine, prompts, link, listener } = parts;
   engine.drain();
   await Promise.race([engine.whenIdle(), setTimeout(settings.drainMs, undefined, { ref: false })]);
   link?.close();
-  await engine.close("The engine is shutting down");
+  await Promise.all([engine.close("The engine is shutting down"), prompts?.close()]);
   await listener.close(CLOSE_GRACE_MS);
 }

@@ -1,15 +1,18 @@
-import type { ChatChunks, ChatCompletionChunk, Usage } from "../../src/protocol/chat-response.ts";
 import { type Problem, toErrorEnvelope } from "../../src/protocol/errors.ts";
 import { encodeSseFrame } from "../../src/protocol/sse.ts";
-import type { Answer, AnswerPart, BrokenPart, FinishedPart } from "./answer.ts";
+import type { AnswerTotals } from "../../src/protocol/usage.ts";
+import { type BrokenPart, isBroken } from "./answer.ts";
+import type { AnswerFormat } from "./answer-format.ts";
+import type { AnswerGroup, ChoicePart } from "./answer-group.ts";
 
 export interface AnswerStreamOptions {
-  readonly answer: Answer;
-  /** What was read of the answer already; undefined if nothing has come yet. */
-  readonly firstPart: AnswerPart | undefined;
-  readonly chunks: ChatChunks;
-  /** Returns what the usage chunk says; undefined if the client did not ask for one. */
-  readonly usageOf: (part: FinishedPart) => Usage | undefined;
+  readonly answers: AnswerGroup;
+  /** What was read of the answers already; undefined if nothing has come yet. */
+  readonly firstPart: ChoicePart | undefined;
+  readonly format: AnswerFormat;
+  /** Returns what the last chunk says; undefined if the client did not ask for one. */
+  readonly totals: () => AnswerTotals | undefined;
+  /** Called once if the answer cannot be completed. */
   readonly problemOf: (part: BrokenPart) => Problem;
 }
 
@@ -19,40 +22,39 @@ const KEEP_ALIVE = ": keep-alive\n\n";
 const DONE = encodeSseFrame({ data: "[DONE]" });
 
 /**
- * Writes an answer as server-sent events, one part whenever the client can take it: what it does
- * not read stays in `answer`, merged. The end is `[DONE]` or one error event, never both and never
+ * Writes answers as server-sent events, one part whenever the client can take it: what it does
+ * not read stays in `answers`, merged. The end is `[DONE]` or one error event, never both and never
  * neither.
  */
 export function answerStream(options: AnswerStreamOptions): ReadableStream<Uint8Array> {
-  const { answer, chunks } = options;
+  const { answers, format } = options;
   const encoder = new TextEncoder();
   let readAhead = options.firstPart;
-  let hasRole = false;
   let isAbandoned = false;
 
-  const textFrame = (content: string): string => {
-    const delta = hasRole ? { content } : { role: "assistant" as const, content };
-    hasRole = true;
-    return chunkFrame(chunks.delta(delta));
-  };
-  const lastFrames = (part: FinishedPart | BrokenPart): string => {
-    if (part.kind !== "finished") return errorFrame(options.problemOf(part));
-    const usage = options.usageOf(part);
-    const usageFrame = usage === undefined ? "" : chunkFrame(chunks.usage(usage));
-    return chunkFrame(chunks.finish(part.reason)) + usageFrame + DONE;
+  const end = (): string => {
+    const totals = options.totals();
+    return (totals === undefined ? "" : chunkFrame(format.totalsChunk(totals))) + DONE;
   };
 
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const part = readAhead ?? (await answer.next(KEEP_ALIVE_MS));
+        const read = readAhead ?? (await answers.next(KEEP_ALIVE_MS));
         readAhead = undefined;
         if (isAbandoned) return;
-        if (part === undefined) controller.enqueue(encoder.encode(KEEP_ALIVE));
-        else if (part.kind === "text") controller.enqueue(encoder.encode(textFrame(part.text)));
-        else {
-          controller.enqueue(encoder.encode(lastFrames(part)));
+        if (read === undefined) {
+          controller.enqueue(encoder.encode(KEEP_ALIVE));
+        } else if (isBroken(read.part)) {
+          controller.enqueue(encoder.encode(errorFrame(options.problemOf(read.part))));
           controller.close();
+        } else {
+          const frames = format.chunksOf(read.choice, read.part).map(chunkFrame).join("");
+          const isLast = answers.endings !== undefined;
+          // A part without a chunk of its own still has to be a turn of the stream.
+          const text = isLast ? frames + end() : frames || KEEP_ALIVE;
+          controller.enqueue(encoder.encode(text));
+          if (isLast) controller.close();
         }
       },
       cancel() {
@@ -64,7 +66,7 @@ export function answerStream(options: AnswerStreamOptions): ReadableStream<Uint8
   );
 }
 
-function chunkFrame(chunk: ChatCompletionChunk): string {
+function chunkFrame(chunk: object): string {
   return encodeSseFrame({ data: JSON.stringify(chunk) });
 }
 

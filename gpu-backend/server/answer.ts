@@ -1,13 +1,16 @@
-import type { FinishReason, TokenCounts } from "../../src/protocol/chat-response.ts";
-import type { RefusalReason } from "../engine/generate-request.ts";
+import type { RefusalReason, TokenLogprob } from "../engine/generate-request.ts";
 import type { EngineEvent } from "../thread-messages.ts";
-import type { AnswerText } from "./answer-text.ts";
+import type { AnswerText, TextPiece } from "./answer-text.ts";
 
 /** The end of a complete answer. */
 export interface FinishedPart {
   readonly kind: "finished";
-  readonly reason: FinishReason;
-  readonly counts: Pick<TokenCounts, "promptTokens" | "cachedTokens" | "outputTokens">;
+  readonly reason: "stop" | "length";
+  readonly counts: {
+    readonly promptTokens: number;
+    readonly cachedTokens: number;
+    readonly outputTokens: number;
+  };
 }
 
 /** The end of an answer that is not complete. */
@@ -16,26 +19,41 @@ export type BrokenPart =
   | { readonly kind: "refused"; readonly reason: RefusalReason }
   | { readonly kind: "failed"; readonly message: string };
 
-/** What the reader of an answer gets next; all but text is the last. */
-export type AnswerPart =
-  | { readonly kind: "text"; readonly text: string }
-  | FinishedPart
-  | BrokenPart;
+/** Text, and what was asked to be known about its tokens. */
+export interface TextPart extends TextPiece {
+  readonly kind: "text";
+}
+
+/** The log probabilities of the prompt, one a token; the first token has none. */
+export interface PromptPart {
+  readonly kind: "prompt";
+  readonly logprobs: readonly (TokenLogprob | undefined)[];
+}
+
+/** What the reader of an answer gets next; a finished or broken part is the last. */
+export type AnswerPart = PromptPart | TextPart | FinishedPart | BrokenPart;
+
+/** Whether a part is the end of an answer that is not complete. */
+export function isBroken(part: AnswerPart): part is BrokenPart {
+  return part.kind === "cancelled" || part.kind === "refused" || part.kind === "failed";
+}
 
 /**
  * One answer between the engine, which says when a token comes, and a client, which reads as fast
  * as it likes.
  *
- * The first token is told even if it has no text yet; after it, only text is. Text that nobody has
- * read is merged into one part, so a slow reader costs the length of the answer and no more.
+ * The first token is told even if it has no text yet; after it, only what is new is. What nobody
+ * has read is merged into one part, so a slow reader costs the length of the answer and no more.
  */
 export class Answer {
   readonly #text: AnswerText;
   readonly #cancel: () => void;
+  #prompt: PromptPart | undefined;
   #unreadText: string | undefined;
+  #unreadLogprobs: TokenLogprob[] = [];
   #ending: FinishedPart | BrokenPart | undefined;
+  #isEndingTaken = false;
   #hasFirstToken = false;
-  #wakeReader: (() => void) | undefined;
 
   /** `cancel` asks the engine to stop; it is called when a stop string ended the text. */
   constructor(text: AnswerText, cancel: () => void) {
@@ -53,58 +71,66 @@ export class Answer {
     return this.#ending;
   }
 
+  /** Whether there is anything to be read now. */
+  get hasPart(): boolean {
+    const hasEnding = this.#ending !== undefined && !this.#isEndingTaken;
+    return this.#prompt !== undefined || this.#unreadText !== undefined || hasEnding;
+  }
+
   hear(event: EngineEvent): void {
     switch (event.kind) {
       case "started":
+      case "embedded":
+        return;
+      case "prompt-logprobs":
+        this.#prompt = { kind: "prompt", logprobs: event.logprobs };
         return;
       case "token":
-        this.#hearToken(event.tokenId);
-        break;
+        this.#hearToken(event.tokenId, event.logprob);
+        return;
       case "finished":
         this.#ending = this.#finish(event);
-        break;
+        return;
       case "refused":
       case "failed":
         this.#ending = event;
-        break;
     }
-    if (this.#unreadText !== undefined || this.#ending !== undefined) this.#wakeReader?.();
   }
 
-  /** Waits for the next part; undefined when none came for `silenceMsMax`. One call at a time. */
-  async next(silenceMsMax: number): Promise<AnswerPart | undefined> {
-    const part = this.#take();
-    if (part !== undefined) return part;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, silenceMsMax);
-      this.#wakeReader = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-    this.#wakeReader = undefined;
-    return this.#take();
-  }
-
-  #take(): AnswerPart | undefined {
+  /** Returns the next part, each once; undefined when nothing is there to be read. */
+  take(): AnswerPart | undefined {
+    const prompt = this.#prompt;
+    this.#prompt = undefined;
+    if (prompt !== undefined) return prompt;
     const text = this.#unreadText;
-    if (text === undefined) return this.#ending;
-    this.#unreadText = undefined;
-    return { kind: "text", text };
+    if (text !== undefined) {
+      const logprobs = this.#unreadLogprobs;
+      this.#unreadText = undefined;
+      this.#unreadLogprobs = [];
+      return { kind: "text", text, logprobs };
+    }
+    if (this.#isEndingTaken || this.#ending === undefined) return undefined;
+    this.#isEndingTaken = true;
+    return this.#ending;
   }
 
-  #hearToken(tokenId: number): void {
+  #hearToken(tokenId: number, logprob: TokenLogprob | undefined): void {
     if (this.#text.isStopped) return;
-    const text = this.#text.push(tokenId);
-    if (text !== "" || !this.#hasFirstToken) this.#unreadText = (this.#unreadText ?? "") + text;
+    const piece = this.#text.push(tokenId, logprob);
+    this.#keep(piece, { evenEmpty: !this.#hasFirstToken });
     this.#hasFirstToken = true;
     if (this.#text.isStopped) this.#cancel();
   }
 
+  #keep({ text, logprobs }: TextPiece, options: { readonly evenEmpty: boolean }): void {
+    this.#unreadLogprobs.push(...logprobs);
+    if (text === "" && logprobs.length === 0 && !options.evenEmpty) return;
+    this.#unreadText = (this.#unreadText ?? "") + text;
+  }
+
   #finish(event: Extract<EngineEvent, { kind: "finished" }>): FinishedPart | BrokenPart {
     const isCancelled = event.reason === "cancelled" && !this.#text.isStopped;
-    const text = this.#text.end();
-    if (text !== "") this.#unreadText = (this.#unreadText ?? "") + text;
+    this.#keep(this.#text.end(), { evenEmpty: false });
     if (isCancelled) return { kind: "cancelled" };
     const { promptTokens, cachedTokens } = event;
     const { isStopped, outputTokens } = this.#text;

@@ -1,11 +1,12 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { Hono } from "hono";
 import type { EngineClient } from "../engine-client.ts";
-import type { ChatTemplate } from "../engine/tokenizer/chat-template.ts";
 import type { TokenBytes } from "../engine/tokenizer/token-bytes.ts";
 import type { Log } from "../log.ts";
+import type { PromptEncoder } from "../prompt-encoder.ts";
 import type { DispatchTracker } from "./dispatch-tracker.ts";
 import type { EngineMetrics } from "./engine-metrics.ts";
+import type { TokenLabels } from "./token-labels.ts";
 
 /** The model that answers, as the API shows it. */
 export interface ServedModel {
@@ -16,8 +17,11 @@ export interface ServedModel {
   readonly contextTokens: number;
   readonly blockTokens: number;
   readonly endTokenIds: readonly number[];
-  readonly chatTemplate: ChatTemplate;
+  /** Token ids run below it. */
+  readonly vocabularyTokens: number;
+  readonly prompts: PromptEncoder;
   readonly tokenBytes: TokenBytes;
+  readonly tokenLabels: TokenLabels;
 }
 
 /** What all routes share. */

@@ -1,13 +1,26 @@
 import { type Context, type Handler, Hono } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { ChatRequest } from "../../src/protocol/chat.ts";
+import { CompletionRequest } from "../../src/protocol/completion.ts";
 import { ERRORS, type Problem, retryHeaders, toErrorEnvelope } from "../../src/protocol/errors.ts";
 import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
+import {
+  InertChatParameters,
+  InertCompletionParameters,
+} from "../../src/protocol/inert-parameters.ts";
 import type { AppContext, EngineApp, EngineEnvironment } from "./app-context.ts";
 import { authenticate } from "./authenticate.ts";
-import { completeChat } from "./chat-route.ts";
+import { takeInChat } from "./chat-intake.ts";
+import { takeInCompletion } from "./completion-intake.ts";
+import { embedTexts } from "./embeddings-route.ts";
 import { readRequestId } from "./engine-headers.ts";
+import { generateText } from "./generation-route.ts";
 import { listModels, retrieveModel } from "./models-route.ts";
 import { ProblemError } from "./problem-error.ts";
+import { tokenize } from "./tokenize-route.ts";
+
+const CHATS = { request: ChatRequest, inert: InertChatParameters };
+const COMPLETIONS = { request: CompletionRequest, inert: InertCompletionParameters };
 
 /** Builds the engine's HTTP surface. All but `/health` asks for the secret, if there is one. */
 export function createApp(context: AppContext): EngineApp {
@@ -22,7 +35,10 @@ export function createApp(context: AppContext): EngineApp {
     }
     await next();
   });
-  route(app, "POST", "/v1/chat/completions", completeChat(context));
+  route(app, "POST", "/v1/chat/completions", generateText(context, CHATS, takeInChat));
+  route(app, "POST", "/v1/completions", generateText(context, COMPLETIONS, takeInCompletion));
+  route(app, "POST", "/v1/embeddings", embedTexts(context));
+  route(app, "POST", "/v1/tokenize", tokenize(context));
   route(app, "GET", "/v1/models", listModels(context));
   route(app, "GET", "/v1/models/:id{.+}", retrieveModel(context));
   route(app, "GET", "/health", (c) => {

@@ -8,11 +8,14 @@ export interface EngineHeaders {
   readonly cacheSalt: string | undefined;
   readonly firstTokenBudgetMs: number | undefined;
   readonly tbtTargetMs: number | undefined;
+  readonly tenant: string | undefined;
+  readonly priority: number | undefined;
   readonly dispatch: DispatchMark | undefined;
 }
 
 const REQUEST_ID = /^[\w.-]{1,64}$/;
-const CACHE_SALT = /^[\x21-\x7e]{1,128}$/;
+const PRIORITY = /^-?\d{1,9}$/;
+const OPAQUE_NAME = /^[\x21-\x7e]{1,128}$/;
 const DURATION_MS = /^\d{1,12}(\.\d{1,6})?$/;
 
 /**
@@ -22,13 +25,19 @@ const DURATION_MS = /^\d{1,12}(\.\d{1,6})?$/;
 export function readEngineHeaders(header: (name: string) => string | undefined): EngineHeaders {
   return {
     cacheSalt: read(header, ENGINE_HEADERS.cacheSalt, "1 to 128 printable characters", (text) =>
-      CACHE_SALT.test(text) ? text : undefined,
+      OPAQUE_NAME.test(text) ? text : undefined,
     ),
     firstTokenBudgetMs: read(header, ENGINE_HEADERS.deadlineMs, "a duration in ms", parseDuration),
     tbtTargetMs: read(header, ENGINE_HEADERS.tbtMs, "a duration in ms above 0", (text) => {
       const durationMs = parseDuration(text);
       return durationMs === 0 ? undefined : durationMs;
     }),
+    tenant: read(header, ENGINE_HEADERS.tenant, "1 to 128 printable characters", (text) =>
+      OPAQUE_NAME.test(text) ? text : undefined,
+    ),
+    priority: read(header, ENGINE_HEADERS.priority, "an integer of at most 9 digits", (text) =>
+      PRIORITY.test(text) ? Number(text) : undefined,
+    ),
     dispatch: read(header, ENGINE_HEADERS.dispatch, "<epoch>.<number>", parseDispatchMark),
   };
 }

@@ -11,6 +11,8 @@ const RETRY_AFTER_MS = 1000;
 export interface RefusedPrompt {
   readonly promptTokens: number;
   readonly contextTokens: number;
+  /** The parameter that it came in. */
+  readonly param: string;
 }
 
 /** Says in the API's words why the engine did not take a request. */

@@ -1,3 +1,4 @@
+import type { AnswerMetrics } from "../../src/protocol/usage.ts";
 import type { FinishReason } from "../engine/generate-request.ts";
 import type { EngineMetrics } from "./engine-metrics.ts";
 
@@ -16,6 +17,7 @@ export class RequestTiming {
   #startedAtMs: number | undefined;
   #firstTokenAtMs: number | undefined;
   #lastTokenAtMs: number | undefined;
+  #tokens = 0;
 
   constructor(
     metrics: EngineMetrics,
@@ -32,6 +34,7 @@ export class RequestTiming {
   }
 
   token(atMs: number): void {
+    this.#tokens += 1;
     if (this.#firstTokenAtMs === undefined) {
       this.#firstTokenAtMs = atMs;
       observeMs(this.#metrics.ttft, atMs - this.#arrivedAtMs);
@@ -45,11 +48,10 @@ export class RequestTiming {
   /** Notes how generation ended. A cancelled one says nothing of how long answers take. */
   finished(reason: FinishReason): void {
     this.#metrics.finished.inc({ finished_reason: reason });
-    if (reason === "cancelled") return;
-    const firstTokenAtMs = this.#firstTokenAtMs ?? this.#arrivedAtMs;
-    const lastTokenAtMs = this.#lastTokenAtMs ?? firstTokenAtMs;
+    if (reason === "cancelled" || this.#firstTokenAtMs === undefined) return;
+    const lastTokenAtMs = this.#lastTokenAtMs ?? this.#firstTokenAtMs;
     observeMs(this.#metrics.request, lastTokenAtMs - this.#arrivedAtMs);
-    observeMs(this.#metrics.decode, lastTokenAtMs - firstTokenAtMs);
+    observeMs(this.#metrics.decode, lastTokenAtMs - this.#firstTokenAtMs);
   }
 
   durations(nowMs: number): RequestDurations {
@@ -60,6 +62,39 @@ export class RequestTiming {
       durationMs: toTenths(nowMs - this.#arrivedAtMs),
     };
   }
+
+  /** Where the time of a finished answer went; undefined if there was no token. */
+  answerMetrics(): AnswerMetrics | undefined {
+    const firstTokenAtMs = this.#firstTokenAtMs;
+    if (firstTokenAtMs === undefined) return undefined;
+    const startedAtMs = this.#startedAtMs ?? firstTokenAtMs;
+    const generationMs = (this.#lastTokenAtMs ?? firstTokenAtMs) - firstTokenAtMs;
+    const gaps = this.#tokens - 1;
+    const hasGaps = gaps > 0 && generationMs > 0;
+    return {
+      queue_time_ms: toTenths(startedAtMs - this.#submittedAtMs),
+      prefill_time_ms: toTenths(firstTokenAtMs - startedAtMs),
+      time_to_first_token_ms: toTenths(firstTokenAtMs - this.#arrivedAtMs),
+      generation_time_ms: toTenths(generationMs),
+      mean_itl_ms: hasGaps ? toTenths(generationMs / gaps) : null,
+      tokens_per_second: hasGaps ? toTenths((gaps / generationMs) * 1000) : null,
+    };
+  }
+
+  /** What is known so far, as the header `server-timing` has it; empty if that is nothing. */
+  serverTiming(): string {
+    const startedAtMs = this.#startedAtMs;
+    if (startedAtMs === undefined) return "";
+    const queue = entry("queue", startedAtMs - this.#submittedAtMs);
+    const firstTokenAtMs = this.#firstTokenAtMs;
+    if (firstTokenAtMs === undefined) return queue;
+    const prefill = entry("prefill", firstTokenAtMs - startedAtMs);
+    return [queue, prefill, entry("ttft", firstTokenAtMs - this.#arrivedAtMs)].join(", ");
+  }
+}
+
+function entry(name: string, durationMs: number): string {
+  return `${name};dur=${toTenths(durationMs)}`;
 }
 
 function toTenths(durationMs: number): number {

@@ -1,22 +1,32 @@
-/** Why an answer ended: at its natural end or a stop string, or at a limit. */
-export type FinishReason = "stop" | "length";
+import type { AnswerIdentity, AnswerMetrics, AnswerTotals, Usage } from "./usage.ts";
 
-/** Counts of one request, as OpenAI's clients read them. */
-export interface Usage {
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
-  readonly total_tokens: number;
-  readonly prompt_tokens_details: {
-    readonly cached_tokens: number;
-    readonly cache_write_tokens: number;
-    readonly audio_tokens: number;
-  };
-  readonly completion_tokens_details: {
-    readonly reasoning_tokens: number;
-    readonly audio_tokens: number;
-    readonly accepted_prediction_tokens: number;
-    readonly rejected_prediction_tokens: number;
-  };
+/** Why a choice ended: at its natural end or a stop string, at a limit, or to have tools called. */
+export type FinishReason = "stop" | "length" | "tool_calls";
+
+/** The log probability of one token. */
+interface RankedToken {
+  readonly token: string;
+  readonly logprob: number;
+  /** Null for tokens that are no text at all. */
+  readonly bytes: readonly number[] | null;
+}
+
+/** One token of an answer, with the tokens that were most probable in its place. */
+export interface ChatTokenLogprob extends RankedToken {
+  readonly top_logprobs: readonly RankedToken[];
+}
+
+/** The log probabilities of the tokens that a text came from. */
+export interface ChatLogprobs {
+  readonly content: readonly ChatTokenLogprob[];
+  readonly refusal: null;
+}
+
+/** A call of one of the request's tools. */
+export interface ToolCall {
+  readonly id: string;
+  readonly type: "function";
+  readonly function: { readonly name: string; readonly arguments: string };
 }
 
 /** The whole answer of a request that did not stream. */
@@ -28,6 +38,7 @@ export interface ChatCompletion {
   readonly model: string;
   readonly choices: readonly ChatChoice[];
   readonly usage: Usage;
+  readonly metrics?: AnswerMetrics;
   readonly service_tier: "default";
   readonly system_fingerprint: string;
 }
@@ -36,10 +47,12 @@ interface ChatChoice {
   readonly index: number;
   readonly message: {
     readonly role: "assistant";
-    readonly content: string;
+    /** Null in a message that only calls tools. */
+    readonly content: string | null;
     readonly refusal: null;
+    readonly tool_calls?: readonly ToolCall[];
   };
-  readonly logprobs: null;
+  readonly logprobs: ChatLogprobs | null;
   readonly finish_reason: FinishReason;
 }
 
@@ -53,6 +66,7 @@ export interface ChatCompletionChunk {
   readonly choices: readonly ChunkChoice[];
   /** Present only if the client asked for usage: null until the last chunk. */
   readonly usage?: Usage | null;
+  readonly metrics?: AnswerMetrics;
   readonly service_tier: "default";
   readonly system_fingerprint: string;
 }
@@ -60,79 +74,58 @@ export interface ChatCompletionChunk {
 interface ChunkChoice {
   readonly index: number;
   readonly delta: ChatDelta;
-  readonly logprobs: null;
+  readonly logprobs: ChatLogprobs | null;
   readonly finish_reason: FinishReason | null;
 }
 
-/** What one chunk adds to the message; the first one of an answer names the role. */
-interface ChatDelta {
+/** What one chunk adds to the message; the first one of a choice names the role. */
+export interface ChatDelta {
   readonly role?: "assistant";
   readonly content?: string;
+  readonly tool_calls?: readonly ToolCallDelta[];
 }
 
-/** What all chunks of one answer share. */
-export interface AnswerIdentity {
-  /** `chatcmpl-` and something unique. */
-  readonly id: string;
-  readonly createdAtSeconds: number;
-  readonly model: string;
-  /** Changes when the same seed may give another text: with the weights or the arithmetic. */
-  readonly systemFingerprint: string;
+/** A piece of a tool call. The first one of a call has its id, type and name, none after it has. */
+export interface ToolCallDelta {
+  readonly index: number;
+  readonly id?: string;
+  readonly type?: "function";
+  readonly function: { readonly name?: string; readonly arguments: string };
 }
 
-/** The engine's own counts of one request. */
-export interface TokenCounts {
-  readonly promptTokens: number;
-  /** Prompt tokens found in the prefix cache. */
-  readonly cachedTokens: number;
-  /** Prompt tokens that this request added to the prefix cache. */
-  readonly cacheWriteTokens: number;
-  readonly outputTokens: number;
+/** One choice as it ended. */
+export interface FinishedChoice {
+  readonly content: string | null;
+  readonly toolCalls: readonly ToolCall[];
+  /** Null unless the client asked for them. */
+  readonly logprobs: readonly ChatTokenLogprob[] | null;
+  readonly finishReason: FinishReason;
 }
 
-/** Writes the engine's counts as the API's `usage`. It has no audio and no hidden reasoning. */
-export function toUsage(counts: TokenCounts): Usage {
-  return {
-    prompt_tokens: counts.promptTokens,
-    completion_tokens: counts.outputTokens,
-    total_tokens: counts.promptTokens + counts.outputTokens,
-    prompt_tokens_details: {
-      cached_tokens: counts.cachedTokens,
-      cache_write_tokens: counts.cacheWriteTokens,
-      audio_tokens: 0,
-    },
-    completion_tokens_details: {
-      reasoning_tokens: 0,
-      audio_tokens: 0,
-      accepted_prediction_tokens: 0,
-      rejected_prediction_tokens: 0,
-    },
-  };
-}
-
-/** Builds the answer of a request that did not stream. */
+/** Builds the answer of a request that did not stream, its choices in order. */
 export function chatCompletion(
   identity: AnswerIdentity,
-  answer: {
-    readonly content: string;
-    readonly finishReason: FinishReason;
-    readonly usage: Usage;
-  },
+  choices: readonly FinishedChoice[],
+  { usage, metrics }: AnswerTotals,
 ): ChatCompletion {
   return {
     id: identity.id,
     object: "chat.completion",
     created: identity.createdAtSeconds,
     model: identity.model,
-    choices: [
-      {
-        index: 0,
-        message: { role: "assistant", content: answer.content, refusal: null },
-        logprobs: null,
-        finish_reason: answer.finishReason,
+    choices: choices.map((choice, index) => ({
+      index,
+      message: {
+        role: "assistant",
+        content: choice.content,
+        refusal: null,
+        ...(choice.toolCalls.length > 0 && { tool_calls: choice.toolCalls }),
       },
-    ],
-    usage: answer.usage,
+      logprobs: toLogprobs(choice.logprobs),
+      finish_reason: choice.finishReason,
+    })),
+    usage,
+    ...(metrics && { metrics }),
     service_tier: "default",
     system_fingerprint: identity.systemFingerprint,
   };
@@ -140,12 +133,16 @@ export function chatCompletion(
 
 /** Builds the chunks of one streamed answer; the caller keeps their order. */
 export interface ChatChunks {
-  /** Text, and with the first of it the role: benchmarks take the first chunk for the first token. */
-  delta(delta: ChatDelta): ChatCompletionChunk;
-  /** The last chunk with a choice. */
-  finish(reason: FinishReason): ChatCompletionChunk;
-  /** Follows `finish` if the client asked for usage; its `choices` are empty, which clients test. */
-  usage(usage: Usage): ChatCompletionChunk;
+  /** Text or calls, and with the first the role: benchmarks take the first chunk for the first token. */
+  delta(
+    index: number,
+    delta: ChatDelta,
+    logprobs?: readonly ChatTokenLogprob[] | null,
+  ): ChatCompletionChunk;
+  /** The last chunk of a choice. */
+  finish(index: number, reason: FinishReason): ChatCompletionChunk;
+  /** Follows the last `finish` if the client asked for usage; clients test that it has no choices. */
+  totals(totals: AnswerTotals): ChatCompletionChunk;
 }
 
 /** Returns the chunk builder of one answer. With `includesUsage`, other chunks say `usage: null`. */
@@ -164,12 +161,14 @@ export function chatChunks(
     system_fingerprint: identity.systemFingerprint,
   });
   return {
-    delta: (delta) => chunk([choice(delta, null)], null),
-    finish: (reason) => chunk([choice({}, reason)], null),
-    usage: (usage) => chunk([], usage),
+    delta: (index, delta, logprobs = null) =>
+      chunk([{ index, delta, logprobs: toLogprobs(logprobs), finish_reason: null }], null),
+    finish: (index, reason) =>
+      chunk([{ index, delta: {}, logprobs: null, finish_reason: reason }], null),
+    totals: ({ usage, metrics }) => ({ ...chunk([], usage), ...(metrics && { metrics }) }),
   };
 }
 
-function choice(delta: ChatDelta, finishReason: FinishReason | null): ChunkChoice {
-  return { index: 0, delta, logprobs: null, finish_reason: finishReason };
+function toLogprobs(content: readonly ChatTokenLogprob[] | null): ChatLogprobs | null {
+  return content === null ? null : { content, refusal: null };
 }

@@ -1,18 +1,20 @@
 import * as z from "zod";
+import {
+  GENERATION_PARAMETERS,
+  hasStreamForOptions,
+  MINIMUM_ABOVE_MAXIMUM,
+  STREAM_OPTIONS_NEED_STREAM,
+} from "./generation-parameters.ts";
 import { ModelId } from "./ids.ts";
-import { decimalWithin, integerWithin, onlyNeutral, optional } from "./parameter-schemas.ts";
+import { integerWithin, optional, withDefault } from "./parameter-schemas.ts";
+import { ResponseFormat } from "./response-format.ts";
+import { faultOfToolChoice, Tool, ToolChoice, TOOLS_MAX } from "./tools.ts";
 import { faultOf } from "./validation.ts";
 
 /** Bounds the work of one request's template and of its validation. */
 export const MESSAGES_MAX = 4096;
 const PARTS_MAX = 4096;
 const TOOL_CALLS_MAX = 128;
-const STOP_STRINGS_MAX = 4;
-/** A partial match of a stop string is text that a stream must hold back. */
-const STOP_CHARACTERS_MAX = 1024;
-
-const INT64_MIN = -(2 ** 63);
-const INT64_MAX = 2 ** 63;
 
 const TextPart = z.object({
   type: z
@@ -61,61 +63,38 @@ export const ChatMessage = z.discriminatedUnion("role", [
 ]);
 export type ChatMessage = z.infer<typeof ChatMessage>;
 
-/** Ill-formed text never occurs in an answer, and half a character would cut one in two. */
-const StopString = z
-  .string()
-  .min(1)
-  .max(STOP_CHARACTERS_MAX)
-  .refine((stop) => stop.isWellFormed(), faultOf("invalid_value", "well-formed Unicode"));
-
-/** Past 2^53 JSON has rounded the seed already; that is the same for every equal request. */
-const Seed = z
-  .number()
-  .refine(Number.isInteger, { ...faultOf("invalid_type", "an integer"), abort: true })
-  .refine((seed) => seed >= INT64_MIN, faultOf("integer_below_min_value", "at least -2^63"))
-  .refine((seed) => seed <= INT64_MAX, faultOf("integer_above_max_value", "below 2^63"));
-
 const OutputTokensMax = optional(integerWithin(1));
 
-const STREAM_OPTIONS_NEED_STREAM = {
-  ...faultOf("invalid_value", "absent unless 'stream' is true"),
-  path: ["stream_options"],
-};
+const TOP_LOGPROBS_MAX = 20;
 
-/**
- * A chat completion as the engine takes it, defaults filled in. `temperature` 0 and `top_p` 0 are
- * greedy; `top_k` 0 keeps all tokens.
- */
+/** A chat completion as the engine takes it, defaults filled in. */
 export const ChatRequest = z
   .object({
     model: ModelId,
     messages: z.array(ChatMessage).min(1).max(MESSAGES_MAX),
     max_completion_tokens: OutputTokensMax,
     max_tokens: OutputTokensMax,
-    temperature: optional(decimalWithin(0, 2)).transform((value) => value ?? 1),
-    top_p: optional(decimalWithin(0, 1)).transform((value) => value ?? 1),
-    // Clients of vLLM also write -1 for "all tokens".
-    top_k: optional(integerWithin(-1)).transform((value) => Math.max(value ?? 0, 0)),
-    seed: optional(Seed),
-    stop: optional(
-      z.union([
-        StopString.transform((stop) => [stop]),
-        z.array(StopString).min(1).max(STOP_STRINGS_MAX),
-      ]),
-    ).transform((stops) => stops ?? []),
-    stream: optional(z.boolean()).transform((value) => value ?? false),
-    stream_options: optional(
-      z.object({
-        include_usage: optional(z.boolean()),
-        // Padding against eavesdroppers: to pass over the wish in silence would be worse than to refuse.
-        include_obfuscation: onlyNeutral(z.boolean(), (wanted) => !wanted, "false"),
-      }),
-    ),
+    ...GENERATION_PARAMETERS,
+    logprobs: withDefault(z.boolean(), false),
+    top_logprobs: withDefault(integerWithin(0, TOP_LOGPROBS_MAX), 0),
+    response_format: withDefault(ResponseFormat, { type: "text" }),
+    tools: optional(z.array(Tool).min(1).max(TOOLS_MAX)),
+    tool_choice: optional(ToolChoice),
+    parallel_tool_calls: withDefault(z.boolean(), true),
   })
+  .refine(hasStreamForOptions, STREAM_OPTIONS_NEED_STREAM)
   .refine(
-    (request) => request.stream || request.stream_options === undefined,
-    STREAM_OPTIONS_NEED_STREAM,
-  );
+    (request) => request.min_tokens <= (requestedOutputTokensMax(request) ?? Infinity),
+    MINIMUM_ABOVE_MAXIMUM,
+  )
+  .refine((request) => request.logprobs || request.top_logprobs === 0, {
+    ...faultOf("invalid_value", "absent unless 'logprobs' is true"),
+    path: ["top_logprobs"],
+  })
+  .superRefine((request, context) => {
+    const fault = faultOfToolChoice(request);
+    if (fault !== undefined) context.addIssue(fault);
+  });
 export type ChatRequest = z.infer<typeof ChatRequest>;
 
 /**
@@ -141,10 +120,7 @@ export const ChatRequestShape = z
     stream: optional(z.boolean()),
     stream_options: optional(z.looseObject({ include_usage: optional(z.boolean()) })),
   })
-  .refine(
-    (request) => request.stream === true || request.stream_options === undefined,
-    STREAM_OPTIONS_NEED_STREAM,
-  );
+  .refine(hasStreamForOptions, STREAM_OPTIONS_NEED_STREAM);
 export type ChatRequestShape = z.infer<typeof ChatRequestShape>;
 
 /** The client's own limit of the output, in tokens: the newer of the two parameters wins. */

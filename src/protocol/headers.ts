@@ -5,6 +5,8 @@ export const ENGINE_HEADERS = {
   tenant: "x-gw-tenant",
   /** The KV namespace: the engine makes it the parent of block 0. */
   cacheSalt: "x-gw-cache-salt",
+  /** How urgent the request is: an integer, lower is more urgent, 0 is ordinary. */
+  priority: "x-gw-priority",
   /** What is left of the first-token budget when the request is sent: a duration in ms. */
   deadlineMs: "x-gw-deadline-ms",
   /** The largest gap between two tokens that the tenant was promised, in ms. */
@@ -17,4 +19,6 @@ export const ENGINE_HEADERS = {
 export const CLIENT_HEADERS = {
   requestId: "x-request-id",
   serverTiming: "server-timing",
+  /** `1` asks for `metrics` beside the usage. */
+  includeMetrics: "x-include-metrics",
 } as const;

@@ -10,6 +10,11 @@ export function optional<Schema extends z.ZodType>(schema: Schema) {
   return nullAsAbsent.optional();
 }
 
+/** A parameter with a value of its own where the client says nothing. */
+export function withDefault<Schema extends z.ZodType>(schema: Schema, value: z.output<Schema>) {
+  return optional(schema).transform((given) => given ?? value);
+}
+
 /** An integer between two bounds, both allowed; `max` is left out where only storage limits it. */
 export function integerWithin(min: number, max = Number.MAX_SAFE_INTEGER) {
   return z

@@ -1,15 +1,10 @@
 import { Template } from "@huggingface/jinja";
 import type { ChatMessage } from "../../../src/protocol/chat.ts";
-import type { Problem } from "../../../src/protocol/errors.ts";
+import type { Tool } from "../../../src/protocol/tools.ts";
 import { type Exchange, MarkerGuard } from "./marker-guard.ts";
-import { contextLengthExceeded } from "./prompt-limit.ts";
+import { type EncodedPrompt, encodeWithin } from "./prompt-limit.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { type ChatTemplateSource, readChatTemplateSource } from "./tokenizer-files.ts";
-
-/** A conversation as the model reads it, or why it cannot. */
-export type EncodedPrompt =
-  | { readonly kind: "encoded"; readonly promptTokens: readonly number[] }
-  | { readonly kind: "refused"; readonly problem: Problem };
 
 /** What a chat template needs to know of its model. */
 export interface ChatTemplateModel {
@@ -37,20 +32,28 @@ export class ChatTemplate {
     this.#model = model;
     const markers = model.tokenizer.specialTokens.contents();
     this.#guard = new MarkerGuard(markers, stringsOf(this.#template.parsed));
-    this.#render([{ role: "user", content: "Hello!" }]);
+    this.#render([{ role: "user", content: "Hello!" }], []);
+  }
+
+  /** The special tokens that begin every text of the model; the chat template writes its own. */
+  get beginTokens(): readonly number[] {
+    const pieces = this.#model.tokenizer.specialTokens.split(this.#tokens.bos_token);
+    return pieces.filter((piece) => typeof piece === "number");
   }
 
   /**
-   * Encodes a conversation with the beginning of the assistant's turn behind it. Refuses what the
-   * template refuses, and prompts that leave no token for the answer.
+   * Encodes a conversation, and the tools that may be called in it, with the beginning of the
+   * assistant's turn behind it. Refuses what the template refuses, and prompts that leave no token
+   * for the answer.
    */
-  encode(messages: readonly ChatMessage[]): EncodedPrompt {
-    const exchange = this.#guard.exchangeFor(textsOf(messages));
+  encode(messages: readonly ChatMessage[], tools: readonly Tool[] = []): EncodedPrompt {
+    const exchange = this.#guard.exchangeFor(textsOf(messages, tools));
     if (exchange === undefined) return refuse("text with unused private-use characters");
     let rendered: string;
     try {
       rendered = this.#render(
         messages.map((message) => toTemplateMessage(message, exchange.protect)),
+        tools.map((tool) => mapStrings(tool, exchange.protect)),
       );
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
@@ -64,21 +67,17 @@ export class ChatTemplate {
     const pieces = tokenizer.specialTokens
       .split(rendered)
       .map((piece) => (typeof piece === "number" ? piece : exchange.restore(piece)));
-    const fewestTokens = tokenizer.fewestTokens(pieces);
-    if (fewestTokens >= contextTokens) {
-      const prompt = { contextTokens, promptTokens: fewestTokens, isLowerBound: true };
-      return { kind: "refused", problem: contextLengthExceeded(prompt) };
-    }
-    const promptTokens = tokenizer.encodePieces(pieces);
-    if (promptTokens.length >= contextTokens) {
-      const prompt = { contextTokens, promptTokens: promptTokens.length, isLowerBound: false };
-      return { kind: "refused", problem: contextLengthExceeded(prompt) };
-    }
-    return { kind: "encoded", promptTokens };
+    return encodeWithin(tokenizer, pieces, { contextTokens, param: "messages" });
   }
 
-  #render(messages: readonly TemplateMessage[]): string {
-    return this.#template.render({ ...this.#tokens, messages, add_generation_prompt: true });
+  #render(messages: readonly TemplateMessage[], tools: readonly unknown[]): string {
+    return this.#template.render({
+      ...this.#tokens,
+      messages,
+      // Templates ask whether there are any by asking for the list.
+      ...(tools.length > 0 && { tools }),
+      add_generation_prompt: true,
+    });
   }
 }
 
@@ -139,15 +138,25 @@ function toTemplateMessage(
   return { role: message.role, content, ...name, tool_calls: calls };
 }
 
-/** Collects exactly the texts that `toTemplateMessage` maps, so that none can be forgotten. */
-function textsOf(messages: readonly ChatMessage[]): string[] {
+/** Copies JSON with every string in it mapped, the names of members among them. */
+function mapStrings(json: unknown, mapText: (text: string) => string): unknown {
+  if (typeof json === "string") return mapText(json);
+  if (Array.isArray(json)) return json.map((entry) => mapStrings(entry, mapText));
+  if (typeof json !== "object" || json === null) return json;
+  return Object.fromEntries(
+    Object.entries(json).map(([key, value]) => [mapText(key), mapStrings(value, mapText)]),
+  );
+}
+
+/** Collects exactly the texts that `encode` maps, so that none can be forgotten. */
+function textsOf(messages: readonly ChatMessage[], tools: readonly Tool[]): string[] {
   const texts: string[] = [];
-  for (const message of messages) {
-    toTemplateMessage(message, (text) => {
-      texts.push(text);
-      return text;
-    });
-  }
+  const collect = (text: string): string => {
+    texts.push(text);
+    return text;
+  };
+  for (const message of messages) toTemplateMessage(message, collect);
+  mapStrings(tools, collect);
   return texts;
 }
 

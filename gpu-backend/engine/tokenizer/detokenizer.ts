@@ -19,6 +19,11 @@ export class Detokenizer {
     this.#tokenBytes = tokenBytes;
   }
 
+  /** True while the first bytes of a character wait for the rest of it. */
+  get isWithinCharacter(): boolean {
+    return this.#pending.length > 0;
+  }
+
   /** Returns the text that this token completes, often all of its own, sometimes none. */
   push(tokenId: number): string {
     const bytes = concatenate(this.#pending, this.#tokenBytes.of(tokenId));

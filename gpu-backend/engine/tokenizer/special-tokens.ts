@@ -9,11 +9,13 @@ export type PromptPiece = number | string;
  */
 export class SpecialTokens {
   readonly #tokens: ReadonlyMap<string, AddedToken>;
+  readonly #contents: ReadonlyMap<number, string>;
   readonly #pattern: RegExp;
 
   constructor(addedTokens: readonly AddedToken[]) {
     const special = addedTokens.filter((token) => token.special);
     this.#tokens = new Map(special.map((token) => [token.content, token]));
+    this.#contents = new Map(special.map((token) => [token.id, token.content]));
     const contents = [...this.#tokens.keys()].toSorted((a, b) => b.length - a.length);
     this.#pattern = new RegExp(contents.map(escapePattern).join("|"), "gu");
   }
@@ -21,6 +23,11 @@ export class SpecialTokens {
   /** The texts of all special tokens. */
   contents(): readonly string[] {
     return [...this.#tokens.keys()];
+  }
+
+  /** The text of one special token; undefined for all other tokens. */
+  contentOf(tokenId: number): string | undefined {
+    return this.#contents.get(tokenId);
   }
 
   /** Splits trusted text at its special tokens; joined, the pieces give the text back. */

@@ -9,30 +9,41 @@ export interface StopResult {
  *
  * Text that could still become a stop string is held back, and nothing else. The string that is
  * complete first wins, among several the one listed first, however the text was cut into pieces.
- * Costs O(characters × stop strings).
+ * With `isIncluded` the string stays in the text, and nothing is held back at all. Costs
+ * O(characters × stop strings).
  */
 export class StopStrings {
   readonly #matchers: readonly Matcher[];
+  readonly #isIncluded: boolean;
   #held = "";
   #stopped = false;
 
   /** Takes non-empty, well-formed strings; the text pieces must hold whole characters. */
-  constructor(stops: readonly string[]) {
+  constructor(stops: readonly string[], options: { readonly isIncluded?: boolean } = {}) {
     this.#matchers = stops.map((stop) => new Matcher(stop));
+    this.#isIncluded = options.isIncluded ?? false;
   }
 
-  /** Takes the next piece of text. Once stopped, all further text is dropped. */
-  push(text: string): StopResult {
+  /**
+   * Takes the next piece of text. Once stopped, all further text is dropped. A string that is
+   * completed in an exempt piece does not stop the text and stays in it.
+   */
+  push(text: string, isExempt = false): StopResult {
     if (this.#stopped) return { text: "", stopped: true };
     const candidate = this.#held + text;
     for (let index = this.#held.length; index < candidate.length; index += 1) {
       const completed = this.#advance(candidate.charCodeAt(index));
       if (completed === undefined) continue;
+      if (isExempt) {
+        for (const matcher of this.#matchers) matcher.forgetWhole();
+        continue;
+      }
       this.#stopped = true;
       this.#held = "";
-      return { text: candidate.slice(0, index + 1 - completed.stop.length), stopped: true };
+      const end = index + 1 - (this.#isIncluded ? 0 : completed.stop.length);
+      return { text: candidate.slice(0, end), stopped: true };
     }
-    const heldLength = this.#matchers.reduce((max, matcher) => Math.max(max, matcher.matched), 0);
+    const heldLength = this.#isIncluded ? 0 : this.#longestMatch();
     const sentLength = candidate.length - heldLength;
     this.#held = candidate.slice(sentLength);
     return { text: candidate.slice(0, sentLength), stopped: false };
@@ -43,6 +54,10 @@ export class StopStrings {
     const text = this.#held;
     this.#held = "";
     return text;
+  }
+
+  #longestMatch(): number {
+    return this.#matchers.reduce((max, matcher) => Math.max(max, matcher.matched), 0);
   }
 
   #advance(codeUnit: number): Matcher | undefined {
@@ -74,6 +89,11 @@ class Matcher {
 
   advance(codeUnit: number): void {
     this.#matched = this.#extend(this.#matched, codeUnit);
+  }
+
+  /** Gives up a match of the whole string for the longest shorter one that ends there as well. */
+  forgetWhole(): void {
+    if (this.#matched === this.stop.length) this.#matched = this.#fallbacks[this.#matched] ?? 0;
   }
 
   #extend(matched: number, codeUnit: number): number {

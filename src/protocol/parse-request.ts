@@ -1,16 +1,22 @@
-import { ChatRequest } from "./chat.ts";
+import type * as z from "zod";
 import type { Problem } from "./errors.ts";
-import { InertParameters } from "./inert-parameters.ts";
 import { validate } from "./validation.ts";
 
 /** A body can hold thousands of unknown parameters; the rest of them is not listed. */
 export const UNKNOWN_PARAMETERS_MAX = 32;
 
-/** A chat request that the engine can serve, or what is wrong with it. */
-export type ParsedChatRequest =
+/** What one route of the engine takes. */
+export interface RequestSchemas<Schema extends z.ZodObject> {
+  readonly request: Schema;
+  /** Parameters that are checked and then without effect. */
+  readonly inert: z.ZodObject;
+}
+
+/** A request that the engine can serve, or what is wrong with it. */
+export type ParsedRequest<Request> =
   | {
       readonly kind: "valid";
-      readonly request: ChatRequest;
+      readonly request: Request;
       /** Names of parameters the API does not have, for the metric that counts them. */
       readonly unknownParameters: readonly string[];
     }
@@ -21,14 +27,17 @@ export type ParsedChatRequest =
  * asks for what the engine cannot do. Parameters the API does not have are listed, not refused,
  * because clients send many.
  */
-export function parseChatRequest(body: Readonly<Record<string, unknown>>): ParsedChatRequest {
-  const parsed = validate(ChatRequest, body);
+export function parseRequest<Schema extends z.ZodObject>(
+  schemas: RequestSchemas<Schema>,
+  body: Readonly<Record<string, unknown>>,
+): ParsedRequest<z.output<Schema>> {
+  const parsed = validate(schemas.request, body);
   if (parsed.kind === "invalid") return parsed;
-  const inert = validate(InertParameters, body);
+  const inert = validate(schemas.inert, body);
   if (inert.kind === "invalid") return inert;
   const unknownParameters = Object.keys(body)
-    .filter((name) => !Object.hasOwn(ChatRequest.shape, name))
-    .filter((name) => !Object.hasOwn(InertParameters.shape, name))
+    .filter((name) => !Object.hasOwn(schemas.request.shape, name))
+    .filter((name) => !Object.hasOwn(schemas.inert.shape, name))
     .slice(0, UNKNOWN_PARAMETERS_MAX);
   return { kind: "valid", request: parsed.value, unknownParameters };
 }

@@ -1,0 +1,111 @@
+import type { ServerResponse } from "node:http";
+import type { Context, Handler } from "hono";
+import type * as z from "zod";
+import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
+import type { RequestSchemas } from "../../src/protocol/parse-request.ts";
+import { isBroken } from "./answer.ts";
+import { answerStream } from "./answer-stream.ts";
+import { readTotals } from "./answer-totals.ts";
+import type { AppContext, EngineEnvironment } from "./app-context.ts";
+import type { Generation } from "./generation.ts";
+import { problemOfBroken } from "./problem-of-broken.ts";
+import { ProblemError } from "./problem-error.ts";
+import { type Arrival, readRequest } from "./read-request.ts";
+import { readWhole } from "./read-whole.ts";
+import { type RunningGeneration, submitGeneration } from "./submit-generation.ts";
+
+/**
+ * Until the first token a failure is still an honest status; a client that gets no head for much
+ * longer takes the engine for dead.
+ */
+const HEAD_HOLD_MS = 2000;
+
+const STREAM_HEADERS = {
+  "content-type": "text/event-stream; charset=utf-8",
+  "cache-control": "no-cache, no-transform",
+  "x-accel-buffering": "no",
+};
+
+/** Makes a valid request into one for the engine, or throws the problem of why it cannot be. */
+export type TakeIn<Request> = (
+  context: AppContext,
+  request: Request,
+  arrival: Arrival,
+) => Promise<Generation>;
+
+/** Answers requests for text, streamed or whole; a client that leaves ends its generation. */
+export function generateText<Schema extends z.ZodObject>(
+  context: AppContext,
+  schemas: RequestSchemas<Schema>,
+  takeIn: TakeIn<z.output<Schema>>,
+): Handler<EngineEnvironment> {
+  return async (c) => {
+    const running = await readRequest(context, c, schemas, async (request, arrival) => {
+      const generation = await takeIn(context, request, arrival);
+      return submitGeneration(context, generation, arrival);
+    });
+    whenClosed(c.env.outgoing, () => running.cancel());
+    return running.generation.parameters.stream
+      ? streamAnswer(context, c, running)
+      : sendAnswer(context, c, running);
+  };
+}
+
+async function streamAnswer(
+  context: AppContext,
+  c: Context<EngineEnvironment>,
+  running: RunningGeneration,
+): Promise<Response> {
+  const { answers, generation } = running;
+  const firstPart = await answers.next(HEAD_HOLD_MS);
+  if (firstPart !== undefined && isBroken(firstPart.part)) {
+    throw new ProblemError(problemOfBroken(context, generation, firstPart.part));
+  }
+  const includesUsage = generation.parameters.stream_options?.include_usage === true;
+  const stream = answerStream({
+    answers,
+    firstPart,
+    format: generation.format,
+    totals: () => (includesUsage ? totalsOf(context, c, running) : undefined),
+    problemOf: (part) => {
+      const problem = problemOfBroken(context, generation, part);
+      context.metrics.errors.inc({ code: problem.code });
+      return problem;
+    },
+  });
+  return c.body(stream, 200, { ...STREAM_HEADERS, ...timingHeader(running, "") });
+}
+
+async function sendAnswer(
+  context: AppContext,
+  c: Context<EngineEnvironment>,
+  running: RunningGeneration,
+): Promise<Response> {
+  const { answers, choices, generation } = running;
+  const whole = await readWhole(answers, choices.length);
+  if (whole.kind !== "whole") {
+    throw new ProblemError(problemOfBroken(context, generation, whole));
+  }
+  const totals = totalsOf(context, c, running);
+  const isHit = totals.usage.prompt_tokens_details.cached_tokens > 0;
+  const headers = timingHeader(running, isHit ? 'cache;desc="hit"' : "");
+  return c.json(generation.format.bodyOf(whole.choices, totals), 200, headers);
+}
+
+function totalsOf(context: AppContext, c: Context<EngineEnvironment>, running: RunningGeneration) {
+  return readTotals(running, {
+    prefixCache: context.prefixCache,
+    includesMetrics: c.req.header(CLIENT_HEADERS.includeMetrics) === "1",
+  });
+}
+
+/** What is known of the first choice's time when the head leaves. */
+function timingHeader({ choices }: RunningGeneration, cache: string): Record<string, string> {
+  const entries = [choices[0]?.timing.serverTiming() ?? "", cache].filter((text) => text !== "");
+  return entries.length === 0 ? {} : { [CLIENT_HEADERS.serverTiming]: entries.join(", ") };
+}
+
+function whenClosed(outgoing: ServerResponse, act: () => void): void {
+  if (outgoing.destroyed) act();
+  else outgoing.once("close", act);
+}

@@ -1,0 +1,86 @@
+import { monotonicNowMs } from "../clock.ts";
+import type { GenerateRequest } from "../engine/generate-request.ts";
+import { Detokenizer } from "../engine/tokenizer/detokenizer.ts";
+import { StopStrings } from "../engine/tokenizer/stop-strings.ts";
+import { Answer, isBroken } from "./answer.ts";
+import { AnswerGroup } from "./answer-group.ts";
+import { AnswerText } from "./answer-text.ts";
+import type { AppContext } from "./app-context.ts";
+import type { Generation } from "./generation.ts";
+import { logEnding } from "./log-ending.ts";
+import type { Arrival } from "./read-request.ts";
+import { RequestTiming } from "./request-timing.ts";
+
+/** One of the answers to a request, and what is known about it. */
+export interface Choice {
+  readonly request: GenerateRequest;
+  readonly answer: Answer;
+  readonly timing: RequestTiming;
+}
+
+/** A generation in the engine's hands. */
+export interface RunningGeneration {
+  readonly generation: Generation;
+  readonly choices: readonly Choice[];
+  readonly answers: AnswerGroup;
+  /** Ends whatever of it still runs. */
+  cancel(): void;
+}
+
+/**
+ * Submits all choices of a request to the engine; what comes back goes to the answers, the metrics
+ * and, when the last one has ended, to one line of the log. A choice that breaks ends the others.
+ */
+export function submitGeneration(
+  context: AppContext,
+  generation: Generation,
+  arrival: Arrival,
+): RunningGeneration {
+  const { engine } = context;
+  const choices = choicesOf(context, generation, arrival);
+  const answers = new AnswerGroup(choices.map((choice) => choice.answer));
+  const cancel = (): void => {
+    for (const { request } of choices) engine.cancel(request.id);
+  };
+  let openChoices = choices.length;
+  for (const [index, { request, answer, timing }] of choices.entries()) {
+    engine.submit(request, (event, atMs) => {
+      if (event.kind === "started") timing.started(atMs);
+      if (event.kind === "token" && !answer.isComplete) timing.token(atMs);
+      answers.hear(index, event);
+      const { ending } = answer;
+      if (ending === undefined) return;
+      if (ending.kind === "finished") timing.finished(ending.reason);
+      if (ending.kind === "cancelled") timing.finished("cancelled");
+      openChoices -= 1;
+      if (openChoices === 0) logEnding(context.log, { generation, arrival, choices }, atMs);
+      else if (isBroken(ending)) cancel();
+    });
+  }
+  return { generation, choices, answers, cancel };
+}
+
+function choicesOf(
+  context: AppContext,
+  generation: Generation,
+  { arrivedAtMs }: Arrival,
+): readonly Choice[] {
+  const instants = { arrivedAtMs, submittedAtMs: monotonicNowMs() };
+  return generation.requests.map((request) => ({
+    request,
+    answer: newAnswer(generation, () => context.engine.cancel(request.id)),
+    timing: new RequestTiming(context.metrics, instants),
+  }));
+}
+
+function newAnswer({ model, parameters }: Generation, cancel: () => void): Answer {
+  const isIncluded = parameters.include_stop_str_in_output;
+  const silentTokenIds = isIncluded ? [] : [...model.endTokenIds, ...parameters.stop_token_ids];
+  const text = new AnswerText({
+    detokenizer: new Detokenizer(model.tokenBytes),
+    stopStrings: new StopStrings(parameters.stop, { isIncluded }),
+    silentTokenIds: new Set(silentTokenIds),
+    outputTokensMin: parameters.min_tokens,
+  });
+  return new Answer(text, cancel);
+}

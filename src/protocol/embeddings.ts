@@ -1,0 +1,28 @@
+import * as z from "zod";
+import { ModelId } from "./ids.ts";
+import { integerWithin, onlyNeutral, optional, withDefault } from "./parameter-schemas.ts";
+import { TextInputs } from "./text-input.ts";
+
+/** A request for the vectors of texts. */
+export const EmbeddingsRequest = z.object({
+  model: ModelId,
+  input: TextInputs,
+  encoding_format: withDefault(z.enum(["float", "base64"]), "float"),
+  dimensions: onlyNeutral(integerWithin(1), () => false, "absent"),
+  cache_salt: optional(z.string()),
+  user: optional(z.string()),
+});
+export type EmbeddingsRequest = z.infer<typeof EmbeddingsRequest>;
+
+/** The vectors of texts, in the order of the request. */
+export interface EmbeddingsAnswer {
+  readonly object: "list";
+  readonly data: readonly {
+    readonly object: "embedding";
+    readonly index: number;
+    /** Numbers, or the base64 of as many little-endian 32-bit floats. */
+    readonly embedding: readonly number[] | string;
+  }[];
+  readonly model: string;
+  readonly usage: { readonly prompt_tokens: number; readonly total_tokens: number };
+}

@@ -1,0 +1,66 @@
+import * as z from "zod";
+import { faultOf } from "./validation.ts";
+
+/** Texts of one request; each is computed by itself. */
+export const TEXTS_MAX = 64;
+/** Token ids of one request, all lists together: far more than fit any context of ours. */
+const TOKEN_IDS_MAX = 262_144;
+
+/** A text for the model, or the tokens that its author made of it. */
+export type TextInput =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "tokens"; readonly tokenIds: readonly number[] };
+
+/**
+ * What completions and embeddings take: a string, a list of strings, a list of token ids, or a list
+ * of such lists. Looked through by hand: a union would try each form on every element.
+ */
+export const TextInputs = z
+  .union([z.string(), z.array(z.unknown()).min(1).max(TOKEN_IDS_MAX)])
+  .transform((input, context): readonly TextInput[] => {
+    const texts = typeof input === "string" ? [textOf(input)] : readList(input);
+    if (texts === undefined) {
+      context.addIssue(
+        issueOf("invalid_type", "a string, a list of strings, or token ids in one list or several"),
+      );
+      return z.NEVER;
+    }
+    if (texts.length > TEXTS_MAX) {
+      context.addIssue(issueOf("array_above_max_length", `a list of at most ${TEXTS_MAX}`));
+      return z.NEVER;
+    }
+    return texts;
+  });
+
+function readList(list: readonly unknown[]): readonly TextInput[] | undefined {
+  if (list.every((entry) => typeof entry === "string")) return list.map(textOf);
+  const tokenIds = readTokenIds(list);
+  if (tokenIds !== undefined) return [{ kind: "tokens", tokenIds }];
+  const texts: TextInput[] = [];
+  let tokens = 0;
+  for (const entry of list) {
+    const ids = Array.isArray(entry) ? readTokenIds(entry) : undefined;
+    tokens += ids?.length ?? 0;
+    if (ids === undefined || tokens > TOKEN_IDS_MAX) return undefined;
+    texts.push({ kind: "tokens", tokenIds: ids });
+  }
+  return texts;
+}
+
+function textOf(text: string): TextInput {
+  return { kind: "text", text };
+}
+
+function readTokenIds(list: readonly unknown[]): readonly number[] | undefined {
+  const ids: number[] = [];
+  for (const entry of list) {
+    if (typeof entry !== "number" || !Number.isSafeInteger(entry) || entry < 0) return undefined;
+    ids.push(entry);
+  }
+  return ids.length === 0 ? undefined : ids;
+}
+
+function issueOf(code: Parameters<typeof faultOf>[0], expected: string) {
+  const { error: message, params } = faultOf(code, expected);
+  return { code: "custom" as const, message, params };
+}
