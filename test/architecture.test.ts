@@ -39,6 +39,14 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "node:fs/promises",
     "node:path",
   ],
+  "gpu-backend/engine/structured": [
+    "gpu-backend/engine/*",
+    "src/base",
+    "src/protocol",
+    "@mlc-ai/web-xgrammar",
+    "tsx",
+    "node:worker_threads",
+  ],
   "gpu-backend/engine/tokenizer": [
     "gpu-backend/engine/*",
     "src/base",

@@ -1,0 +1,44 @@
+import { unreachable } from "../../../src/base/assert.ts";
+import type { ConstraintSpec } from "../generate-request.ts";
+import { anyOf, GrammarWriter, literal } from "./grammar-writer.ts";
+import { anyObject } from "./json-grammar.ts";
+import { addSchema } from "./schema-grammar.ts";
+import { TOOL_CALL_END, TOOL_CALL_START } from "./tool-call-format.ts";
+
+type ToolCalls = Extract<ConstraintSpec, { kind: "tool-calls" }>;
+
+/**
+ * The grammar of what a constraint allows, in the library's EBNF. Equal constraints have equal
+ * grammars. Throws a `SchemaFault` for a schema that `checkSchema` has something to say of.
+ */
+export function constraintGrammar(spec: ConstraintSpec): string {
+  const writer = new GrammarWriter();
+  switch (spec.kind) {
+    case "json-object":
+      return writer.toText(anyObject(writer));
+    case "json-schema":
+      return writer.toText(addSchema(writer, JSON.parse(spec.schema), "schema"));
+    case "tool-calls":
+      return writer.toText(toolCalls(writer, spec));
+  }
+  return unreachable(spec);
+}
+
+function toolCalls(writer: GrammarWriter, spec: ToolCalls): string {
+  const bodies = spec.tools.map(({ name, schema }) => {
+    const argumentsRule = addSchema(writer, JSON.parse(schema), `tools.${name}`);
+    const before = literal(`{"name": ${JSON.stringify(name)}, "arguments": `);
+    return `${before} ${argumentsRule} ${literal(`}${TOOL_CALL_END}`)}`;
+  });
+  const body = writer.rule(bodies.join(" | "));
+  if (spec.demand === "optional") {
+    // The library follows free text itself, so that a marker cut anywhere by tokens is one.
+    const options = `stop_eos=true, loop_after_dispatch=${String(spec.isParallel)}`;
+    return writer.rule(`TagDispatch((${literal(TOOL_CALL_START)}, ${body}), ${options})`);
+  }
+  const call = writer.rule(`${literal(TOOL_CALL_START)} ${body}`);
+  if (!spec.isParallel) return call;
+  const calls = writer.reserve();
+  writer.define(calls, `${call} ${anyOf([calls, '""'])}`);
+  return calls;
+}
