@@ -1,81 +1,91 @@
 import { expect, test } from "vitest";
-import { Detokenizer } from "../../../gpu-backend/engine/tokenizer/detokenizer.ts";
-import { StopStrings } from "../../../gpu-backend/engine/tokenizer/stop-strings.ts";
-import { TokenBytes } from "../../../gpu-backend/engine/tokenizer/token-bytes.ts";
-import { Answer } from "../../../gpu-backend/server/answer.ts";
+import type { AnswerFormat } from "../../../gpu-backend/server/answer-format.ts";
+import { AnswerGroup } from "../../../gpu-backend/server/answer-group.ts";
 import { answerStream } from "../../../gpu-backend/server/answer-stream.ts";
-import { AnswerText } from "../../../gpu-backend/server/answer-text.ts";
-import { chatChunks, toUsage } from "../../../src/protocol/chat-response.ts";
+import { toUsage } from "../../../src/protocol/usage.ts";
+import { aByteAnswer, finishedBy, tokensOf } from "../../support/byte-answers.ts";
 
-const BYTES = new TokenBytes(
-  new Map(Array.from({ length: 256 }, (_, byte) => [byte, Uint8Array.of(byte)])),
-);
+/** Writes each part as it is, and nothing of what is known of the prompt. */
+const PLAIN_FORMAT: AnswerFormat = {
+  chunksOf: (choice, part) => (part.kind === "prompt" ? [] : [{ choice, ...part }]),
+  totalsChunk: ({ usage }) => ({ total: usage.total_tokens }),
+  bodyOf: (choices) => ({ choices }),
+};
 
-function aStream(includesUsage = false) {
-  const text = new AnswerText({
-    detokenizer: new Detokenizer(BYTES),
-    stopStrings: new StopStrings([]),
-    endTokenIds: new Set(),
-  });
-  const answer = new Answer(text, () => {});
-  const identity = { id: "x", createdAtSeconds: 1, model: "m", systemFingerprint: "fp" };
+function aStream(options: { readonly includesUsage?: boolean; readonly choices?: number } = {}) {
+  const { includesUsage = false, choices = 1 } = options;
+  const answers = new AnswerGroup(Array.from({ length: choices }, () => aByteAnswer().answer));
+  const counts = { promptTokens: 1, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 2 };
   const stream = answerStream({
-    answer,
+    answers,
     firstPart: undefined,
-    chunks: chatChunks(identity, { includesUsage }),
-    usageOf: ({ counts }) =>
-      includesUsage ? toUsage({ ...counts, cacheWriteTokens: 0 }) : undefined,
+    format: PLAIN_FORMAT,
+    totals: () => (includesUsage ? { usage: toUsage(counts) } : undefined),
     problemOf: (part) => ({ code: "upstream_error", message: part.kind }),
   });
-  return { answer, stream };
+  return { answers, stream };
 }
 
-function say(answer: Answer, text: string): void {
-  for (const tokenId of Buffer.from(text)) answer.hear({ kind: "token", id: "x", tokenId });
+function say(answers: AnswerGroup, text: string, choice = 0): void {
+  for (const event of tokensOf(text)) answers.hear(choice, event);
 }
 
-function finish(answer: Answer): void {
-  const counts = { promptTokens: 1, cachedTokens: 0, outputTokens: 1 };
-  answer.hear({ kind: "finished", id: "x", reason: "stop", ...counts });
+async function framesOf(stream: ReadableStream<Uint8Array>): Promise<string[]> {
+  return (await new Response(stream).text()).split("\n\n");
 }
 
-test("a reader that pauses gets one delta for all that came meanwhile", async () => {
-  const { answer, stream } = aStream();
+test("a reader that pauses gets one frame for all that came meanwhile", async () => {
+  const { answers, stream } = aStream();
   const reader = stream.getReader();
   const first = reader.read();
-  say(answer, "a");
-  expect(Buffer.from((await first).value ?? []).toString()).toContain(
-    '"delta":{"role":"assistant","content":"a"}',
-  );
+  say(answers, "a");
+  expect(Buffer.from((await first).value ?? []).toString()).toContain('"text":"a"');
   // Nobody reads: nothing is encoded ahead, so no frames pile up.
-  for (let token = 0; token < 10_000; token++) say(answer, "b");
+  for (let token = 0; token < 10_000; token++) say(answers, "b");
   const { value } = await reader.read();
   const frames = Buffer.from(value ?? [])
     .toString()
     .split("\n\n");
   expect(frames).toHaveLength(2);
-  expect(frames[0]).toContain(`"delta":{"content":"${"b".repeat(10_000)}"}`);
+  expect(frames[0]).toContain(`"text":"${"b".repeat(10_000)}"`);
 });
 
-test("a finished stream ends with the reason, usage if asked for, and [DONE]", async () => {
+test("a finished stream ends with the reason, totals if asked for, and [DONE]", async () => {
   for (const includesUsage of [false, true]) {
-    const { answer, stream } = aStream(includesUsage);
-    say(answer, "a");
-    finish(answer);
-    const frames = (await new Response(stream).text()).split("\n\n");
+    const { answers, stream } = aStream({ includesUsage });
+    say(answers, "a");
+    answers.hear(0, finishedBy("stop", 1));
+    const frames = await framesOf(stream);
     expect(frames.at(-1)).toBe("");
     expect(frames.at(-2)).toBe("data: [DONE]");
     expect(frames).toHaveLength(includesUsage ? 5 : 4);
-    expect(frames[1]).toContain('"delta":{},"logprobs":null,"finish_reason":"stop"');
-    expect(frames.slice(0, 2).every((frame) => frame.includes('"usage":null'))).toBe(includesUsage);
-    expect(frames[2]?.includes('"choices":[],"usage":{')).toBe(includesUsage);
+    expect(frames[1]).toContain('"kind":"finished"');
+    expect(frames[2]).toBe(includesUsage ? 'data: {"total":3}' : "data: [DONE]");
   }
 });
 
+test("a stream of several choices ends when the last of them has", async () => {
+  const { answers, stream } = aStream({ choices: 2 });
+  answers.hear(1, finishedBy("stop", 0));
+  say(answers, "a");
+  answers.hear(0, finishedBy("stop", 1));
+  const frames = await framesOf(stream);
+  expect(frames.filter((frame) => frame.includes('"kind":"finished"'))).toHaveLength(2);
+  expect(frames.filter((frame) => frame.includes("[DONE]"))).toHaveLength(1);
+});
+
+test("a part without a chunk is a comment, so that the stream goes on", async () => {
+  const { answers, stream } = aStream();
+  answers.hear(0, { kind: "prompt-logprobs", id: "a", logprobs: [undefined] });
+  say(answers, "a");
+  answers.hear(0, finishedBy("stop", 1));
+  expect((await framesOf(stream))[0]).toBe(": keep-alive");
+});
+
 test("a stream that fails ends with one error event and no [DONE]", async () => {
-  const { answer, stream } = aStream();
-  say(answer, "a");
-  answer.hear({ kind: "failed", id: "x", message: "poison" });
+  const { answers, stream } = aStream();
+  say(answers, "a");
+  answers.hear(0, { kind: "failed", id: "a", message: "poison" });
   const text = await new Response(stream).text();
   expect(text.match(/event: error\ndata: \{"error":/g)).toHaveLength(1);
   expect(text).not.toContain("[DONE]");
@@ -83,10 +93,10 @@ test("a stream that fails ends with one error event and no [DONE]", async () => 
 });
 
 test("a stream whose reader has left takes nothing more from the answer", async () => {
-  const { answer, stream } = aStream();
+  const { answers, stream } = aStream();
   const reader = stream.getReader();
   const pending = reader.read();
   await reader.cancel();
-  say(answer, "a");
+  say(answers, "a");
   expect((await pending).done).toBe(true);
 });

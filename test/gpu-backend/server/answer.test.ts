@@ -1,151 +1,187 @@
 import { describe, expect, test } from "vitest";
-import { Detokenizer } from "../../../gpu-backend/engine/tokenizer/detokenizer.ts";
-import { StopStrings } from "../../../gpu-backend/engine/tokenizer/stop-strings.ts";
-import { TokenBytes } from "../../../gpu-backend/engine/tokenizer/token-bytes.ts";
-import { Answer, type AnswerPart } from "../../../gpu-backend/server/answer.ts";
-import { AnswerText } from "../../../gpu-backend/server/answer-text.ts";
-import type { EngineEvent } from "../../../gpu-backend/thread-messages.ts";
-
-/** Every byte is a token; 256 ends an answer. */
-const END = 256;
-const BYTES = new TokenBytes(
-  new Map(Array.from({ length: 256 }, (_, byte) => [byte, Uint8Array.of(byte)])),
-);
-
-function anAnswer(stop: readonly string[] = []) {
-  let cancels = 0;
-  const text = new AnswerText({
-    detokenizer: new Detokenizer(BYTES),
-    stopStrings: new StopStrings(stop),
-    endTokenIds: new Set([END]),
-  });
-  const answer = new Answer(text, () => (cancels += 1));
-  return { answer, cancels: () => cancels };
-}
+import type { Answer, AnswerPart } from "../../../gpu-backend/server/answer.ts";
+import {
+  aByteAnswer,
+  aLogprob,
+  END_TOKEN,
+  finishedBy,
+  tokensOf,
+} from "../../support/byte-answers.ts";
 
 function hearText(answer: Answer, text: string): void {
-  for (const tokenId of new TextEncoder().encode(text)) {
-    answer.hear({ kind: "token", id: "a", tokenId });
-  }
+  for (const event of tokensOf(text)) answer.hear(event);
 }
 
-function finished(reason: "stop" | "length" | "cancelled", outputTokens: number): EngineEvent {
-  return { kind: "finished", id: "a", reason, promptTokens: 5, cachedTokens: 2, outputTokens };
+function hearToken(answer: Answer, tokenId: number): void {
+  answer.hear({ kind: "token", id: "a", tokenId });
 }
 
 /** Reads on until nothing more is there. */
-async function readAll(answer: Answer): Promise<AnswerPart[]> {
+function takeAll(answer: Answer): AnswerPart[] {
   const parts: AnswerPart[] = [];
-  for (;;) {
-    const part = await answer.next(0);
-    if (part === undefined) return parts;
-    parts.push(part);
-    if (part.kind !== "text") return parts;
-  }
+  for (let part = answer.take(); part !== undefined; part = answer.take()) parts.push(part);
+  return parts;
 }
 
+const text = (value: string) => ({ kind: "text", text: value, logprobs: [] });
+
 describe("Answer", () => {
-  test("each token is told when it is read at once", async () => {
-    const { answer } = anAnswer();
-    const parts: (AnswerPart | undefined)[] = [];
+  test("each token is told when it is read at once", () => {
+    const { answer } = aByteAnswer();
     for (const letter of "abc") {
-      const part = answer.next(10_000);
       hearText(answer, letter);
-      parts.push(await part);
+      expect(takeAll(answer)).toEqual([text(letter)]);
     }
-    expect(parts).toEqual(["a", "b", "c"].map((text) => ({ kind: "text", text })));
   });
 
-  test("what nobody read is one part, with its ending behind it", async () => {
-    const { answer } = anAnswer();
+  test("what nobody read is one part, with its ending behind it", () => {
+    const { answer } = aByteAnswer();
     hearText(answer, "a long story");
-    answer.hear(finished("length", 12));
-    expect(await readAll(answer)).toEqual([
-      { kind: "text", text: "a long story" },
+    answer.hear(finishedBy("length", 12));
+    expect(takeAll(answer)).toEqual([
+      text("a long story"),
       {
         kind: "finished",
         reason: "length",
         counts: { promptTokens: 5, cachedTokens: 2, outputTokens: 12 },
       },
     ]);
+    expect(answer.hasPart).toBe(false);
   });
 
-  test("the first token is told though it has no text yet, the second not until it has", async () => {
-    const { answer } = anAnswer();
+  test("the first token is told though it has no text yet, the second not until it has", () => {
+    const { answer } = aByteAnswer();
     const [first = 0, second = 0] = new TextEncoder().encode("é");
-    answer.hear({ kind: "token", id: "a", tokenId: first });
-    expect(await answer.next(0)).toEqual({ kind: "text", text: "" });
-    const waiting = answer.next(10_000);
-    answer.hear({ kind: "token", id: "a", tokenId: second });
-    expect(await waiting).toEqual({ kind: "text", text: "é" });
+    hearToken(answer, first);
+    expect(answer.take()).toEqual(text(""));
+    expect(answer.hasPart).toBe(false);
+    hearToken(answer, second);
+    expect(answer.take()).toEqual(text("é"));
   });
 
-  test("silence is told as nothing", async () => {
-    const { answer } = anAnswer();
-    answer.hear({ kind: "started", id: "a" });
-    expect(await answer.next(1)).toBeUndefined();
-  });
-
-  test("the token that ends an answer is counted and has no text", async () => {
-    const { answer } = anAnswer();
+  test("the token that ends an answer is counted and has no text", () => {
+    const { answer } = aByteAnswer();
     hearText(answer, "ok");
-    answer.hear({ kind: "token", id: "a", tokenId: END });
-    answer.hear(finished("stop", 3));
-    expect(await readAll(answer)).toMatchObject([
+    hearToken(answer, END_TOKEN);
+    answer.hear(finishedBy("stop", 3));
+    expect(takeAll(answer)).toMatchObject([
       { text: "ok" },
       { reason: "stop", counts: { outputTokens: 3 } },
     ]);
   });
 
-  test("a stop string cancels once, and the token that completes it is the last one counted", async () => {
-    const { answer, cancels } = anAnswer(["lo w"]);
+  test("a stop string cancels once, and the token that completes it is the last one counted", () => {
+    const { answer, cancels } = aByteAnswer({ stop: ["lo w"] });
     hearText(answer, "hello world");
     expect(cancels()).toBe(1);
     expect(answer.isComplete).toBe(true);
-    answer.hear(finished("cancelled", 11));
-    expect(await readAll(answer)).toMatchObject([
+    answer.hear(finishedBy("cancelled", 11));
+    expect(takeAll(answer)).toMatchObject([
       { text: "hel" },
       { reason: "stop", counts: { outputTokens: 7 } },
     ]);
   });
 
-  test("a stop string counts the same whether its answer had come to an end by then or not", async () => {
-    const { answer } = anAnswer(["lo"]);
+  test("a stop string counts the same whether its answer had come to an end by then or not", () => {
+    const { answer } = aByteAnswer({ stop: ["lo"] });
     hearText(answer, "hello");
-    answer.hear(finished("length", 5));
-    expect(await readAll(answer)).toMatchObject([
+    answer.hear(finishedBy("length", 5));
+    expect(takeAll(answer)).toMatchObject([
       { text: "hel" },
       { reason: "stop", counts: { outputTokens: 5 } },
     ]);
   });
 
-  test("text held back for a stop string that never came is told at the end", async () => {
-    const { answer } = anAnswer(["world peace"]);
+  test("a stop string that is to be included is the end of the text", () => {
+    const { answer } = aByteAnswer({ stop: ["lo"], isIncluded: true });
     hearText(answer, "hello world");
-    answer.hear(finished("length", 11));
-    expect(await readAll(answer)).toMatchObject([{ text: "hello world" }, { reason: "length" }]);
+    expect(takeAll(answer)).toMatchObject([{ text: "hello" }]);
   });
 
-  test("half a character at the end is one replacement character", async () => {
-    const { answer } = anAnswer();
+  test("a stop string within the minimum of tokens stays in the text, one behind it ends it", () => {
+    const { answer } = aByteAnswer({ stop: ["e"], outputTokensMin: 6 });
+    hearText(answer, "hello there");
+    answer.hear(finishedBy("cancelled", 11));
+    expect(takeAll(answer)).toMatchObject([
+      { text: "hello th" },
+      { reason: "stop", counts: { outputTokens: 9 } },
+    ]);
+  });
+
+  test("text held back for a stop string that never came is told at the end", () => {
+    const { answer } = aByteAnswer({ stop: ["world peace"] });
+    hearText(answer, "hello world");
+    answer.hear(finishedBy("length", 11));
+    expect(takeAll(answer)).toMatchObject([{ text: "hello world" }, { reason: "length" }]);
+  });
+
+  test("half a character at the end is one replacement character", () => {
+    const { answer } = aByteAnswer();
     const [lead = 0] = new TextEncoder().encode("é");
     hearText(answer, "x");
-    answer.hear({ kind: "token", id: "a", tokenId: lead });
-    answer.hear(finished("length", 2));
-    expect(await readAll(answer)).toMatchObject([{ text: "x\ufffd" }, { reason: "length" }]);
+    hearToken(answer, lead);
+    answer.hear(finishedBy("length", 2));
+    expect(takeAll(answer)).toMatchObject([{ text: "x\ufffd" }, { reason: "length" }]);
   });
 
-  test("an answer that was cancelled from outside has no finish reason", async () => {
-    const { answer } = anAnswer();
+  test("an answer that was cancelled from outside has no finish reason", () => {
+    const { answer } = aByteAnswer();
     hearText(answer, "hel");
-    answer.hear(finished("cancelled", 3));
-    expect(await readAll(answer)).toEqual([{ kind: "text", text: "hel" }, { kind: "cancelled" }]);
+    answer.hear(finishedBy("cancelled", 3));
+    expect(takeAll(answer)).toEqual([text("hel"), { kind: "cancelled" }]);
   });
 
-  test("a failure comes after the text that was there before it", async () => {
-    const { answer } = anAnswer();
+  test("a failure comes after the text that was there before it", () => {
+    const { answer } = aByteAnswer();
     hearText(answer, "hel");
     answer.hear({ kind: "failed", id: "a", message: "poison" });
-    expect(await readAll(answer)).toMatchObject([{ text: "hel" }, { kind: "failed" }]);
+    expect(takeAll(answer)).toMatchObject([{ text: "hel" }, { kind: "failed" }]);
+  });
+
+  test("what is known of the prompt comes before everything else", () => {
+    const { answer } = aByteAnswer();
+    const logprobs = [undefined, aLogprob(7)];
+    answer.hear({ kind: "prompt-logprobs", id: "a", logprobs });
+    hearText(answer, "hel");
+    expect(takeAll(answer)).toEqual([{ kind: "prompt", logprobs }, text("hel")]);
+  });
+});
+
+describe("the log probabilities of an answer", () => {
+  const tokenIds = (parts: readonly AnswerPart[]) =>
+    parts.map((part) => (part.kind === "text" ? part.logprobs.map((one) => one.tokenId) : []));
+
+  test("are one a token that is counted, the last one's among them", () => {
+    const { answer } = aByteAnswer({ stop: ["lo"] });
+    for (const event of tokensOf("hello world", true)) answer.hear(event);
+    answer.hear(finishedBy("cancelled", 11));
+    const parts = takeAll(answer);
+    expect(tokenIds(parts).flat()).toEqual([...Buffer.from("hello")]);
+    expect(parts.at(-1)).toMatchObject({ counts: { outputTokens: 5 } });
+  });
+
+  test("do not betray text that is held back for a stop string", () => {
+    const { answer } = aByteAnswer({ stop: ["low"] });
+    for (const event of tokensOf("hello", true)) answer.hear(event);
+    expect(tokenIds(takeAll(answer))).toEqual([[...Buffer.from("hel")]]);
+    for (const event of tokensOf(" ", true)) answer.hear(event);
+    expect(tokenIds(takeAll(answer))).toEqual([[...Buffer.from("lo ")]]);
+  });
+
+  test("of half a character come with its other half", () => {
+    const { answer } = aByteAnswer();
+    const [first, second, third] = tokensOf("xé", true);
+    for (const event of [first, second]) if (event !== undefined) answer.hear(event);
+    expect(tokenIds(takeAll(answer))).toEqual([[...Buffer.from("x")]]);
+    if (third !== undefined) answer.hear(third);
+    expect(tokenIds(takeAll(answer))).toEqual([[...Buffer.from("é")]]);
+  });
+
+  test("of a token without text come without text", () => {
+    const { answer } = aByteAnswer();
+    for (const event of tokensOf("x", true)) answer.hear(event);
+    takeAll(answer);
+    answer.hear({ kind: "token", id: "a", tokenId: END_TOKEN, logprob: aLogprob(END_TOKEN) });
+    expect(takeAll(answer)).toEqual([{ kind: "text", text: "", logprobs: [aLogprob(END_TOKEN)] }]);
   });
 });

@@ -26,7 +26,7 @@ async function askBothWays(body: object) {
   return { whole, streamed };
 }
 
-async function drawText(seed: number | undefined): Promise<string | undefined> {
+async function drawText(seed: number | undefined) {
   const body = { ...LONG_TASK, temperature: 1.2, seed, max_tokens: 30 };
   return (await readCompletion(await engine.chat(body))).choices[0]?.message.content;
 }

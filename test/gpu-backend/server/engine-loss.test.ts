@@ -3,10 +3,12 @@ import { expect, onTestFinished, test } from "vitest";
 import { EngineClient } from "../../../gpu-backend/engine-client.ts";
 import { loadChatTemplate } from "../../../gpu-backend/engine/tokenizer/chat-template.ts";
 import { loadTokenizer } from "../../../gpu-backend/engine/tokenizer/tokenizer.ts";
+import { PromptEncoder } from "../../../gpu-backend/prompt-encoder.ts";
 import { createApp } from "../../../gpu-backend/server/app.ts";
 import { DispatchTracker } from "../../../gpu-backend/server/dispatch-tracker.ts";
 import { createEngineMetrics } from "../../../gpu-backend/server/engine-metrics.ts";
 import { listen } from "../../../gpu-backend/server/listen.ts";
+import { TokenLabels } from "../../../gpu-backend/server/token-labels.ts";
 import { eventually } from "../../support/eventually.ts";
 import { question, readProblem } from "../../support/running-engine.ts";
 
@@ -37,8 +39,17 @@ async function serveOver(fault: string, options: { isLoaded: boolean } = { isLoa
     contextTokens,
     blockTokens: 16,
     endTokenIds: [1, 5],
-    chatTemplate: await loadChatTemplate(MODEL, { tokenizer, contextTokens }),
+    vocabularyTokens: tokenizer.vocabularyTokens,
+    prompts: new PromptEncoder({
+      model: {
+        tokenizer,
+        chatTemplate: await loadChatTemplate(MODEL, { tokenizer, contextTokens }),
+        contextTokens,
+      },
+      modelDirectory: MODEL,
+    }),
     tokenBytes: tokenizer.tokenBytes,
+    tokenLabels: new TokenLabels(tokenizer.tokenBytes, tokenizer.specialTokens),
   };
   const log: string[] = [];
   const app = createApp({

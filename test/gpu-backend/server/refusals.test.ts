@@ -94,7 +94,7 @@ describe("a request", () => {
     [{ messages: [] }, "empty_array", "messages"],
     [{ messages: [{ role: "user" }] }, "missing_required_parameter", "messages[0].content"],
     [{ temperature: 3 }, "decimal_above_max_value", "temperature"],
-    [{ n: 2 }, "unsupported_parameter", "n"],
+    [{ n: 17 }, "integer_above_max_value", "n"],
     [{ stream_options: {} }, "invalid_value", "stream_options"],
   ])("with %j is 400 %s", async (body, code, param) => {
     const problem = await readProblem(await engine.chat(body, SALTED));

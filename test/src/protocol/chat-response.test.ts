@@ -1,7 +1,13 @@
 import type OpenAI from "openai";
 import { describe, expect, test } from "vitest";
-import { chatChunks, chatCompletion, toUsage } from "../../../src/protocol/chat-response.ts";
+import {
+  chatChunks,
+  chatCompletion,
+  type FinishedChoice,
+} from "../../../src/protocol/chat-response.ts";
+import { completion } from "../../../src/protocol/completion-response.ts";
 import { type ModelCard, modelCard } from "../../../src/protocol/model-card.ts";
+import { toUsage } from "../../../src/protocol/usage.ts";
 
 type Mutable<Value> = Value extends object
   ? { -readonly [Key in keyof Value]: Mutable<Value[Key]> }
@@ -37,11 +43,34 @@ describe("toUsage", () => {
   });
 });
 
+const METRICS = {
+  queue_time_ms: 1,
+  prefill_time_ms: 2,
+  time_to_first_token_ms: 3,
+  generation_time_ms: 4,
+  mean_itl_ms: 2,
+  tokens_per_second: 500,
+};
+const LOGPROB = {
+  token: "Hi",
+  logprob: -0.5,
+  bytes: [72, 105],
+  top_logprobs: [{ token: "Hi", logprob: -0.5, bytes: [72, 105] }],
+};
+const CALL = { id: "call_1", type: "function", function: { name: "f", arguments: "{}" } } as const;
+
 describe("chatCompletion", () => {
+  const choice: FinishedChoice = {
+    content: "Hi!",
+    toolCalls: [],
+    logprobs: null,
+    finishReason: "length",
+  };
+
   test("is what OpenAI's client reads, with each required key", () => {
-    const answer = { content: "Hi!", finishReason: "length", usage: USAGE } as const;
-    const completion: OpenAI.ChatCompletion = received(chatCompletion(IDENTITY, answer));
-    expect(completion).toEqual({
+    const built = chatCompletion(IDENTITY, [choice], { usage: USAGE });
+    const read: OpenAI.ChatCompletion = received(built);
+    expect(read).toEqual({
       id: "chatcmpl-1",
       object: "chat.completion",
       created: 1_780_000_000,
@@ -59,6 +88,25 @@ describe("chatCompletion", () => {
       system_fingerprint: "fp_1",
     });
   });
+
+  test("has its choices in order, with calls and log probabilities where there are any", () => {
+    const calling = {
+      ...choice,
+      content: null,
+      toolCalls: [CALL],
+      finishReason: "tool_calls" as const,
+    };
+    const choices = [{ ...choice, logprobs: [LOGPROB] }, calling];
+    const totals = { usage: USAGE, metrics: METRICS };
+    const read: OpenAI.ChatCompletion = received(chatCompletion(IDENTITY, choices, totals));
+    expect(read).toMatchObject({
+      choices: [
+        { index: 0, logprobs: { content: [LOGPROB], refusal: null } },
+        { index: 1, message: { content: null, tool_calls: [CALL] }, finish_reason: "tool_calls" },
+      ],
+      metrics: METRICS,
+    });
+  });
 });
 
 describe("chatChunks", () => {
@@ -74,31 +122,64 @@ describe("chatChunks", () => {
   test("chunks of an answer without usage do not mention it", () => {
     const chunks = chatChunks(IDENTITY, { includesUsage: false });
     const first: OpenAI.ChatCompletionChunk = received(
-      chunks.delta({ role: "assistant", content: "Hi" }),
+      chunks.delta(3, { role: "assistant", content: "Hi" }),
     );
     expect(first).toEqual({
       ...shared,
       choices: [
         {
-          index: 0,
+          index: 3,
           delta: { role: "assistant", content: "Hi" },
           logprobs: null,
           finish_reason: null,
         },
       ],
     });
-    expect(chunks.finish("stop")).toEqual({
+    expect(chunks.finish(0, "stop")).toEqual({
       ...shared,
       choices: [{ index: 0, delta: {}, logprobs: null, finish_reason: "stop" }],
     });
   });
 
+  test("log probabilities go with their text, calls by their index", () => {
+    const chunks = chatChunks(IDENTITY, { includesUsage: false });
+    expect(chunks.delta(0, { content: "Hi" }, [LOGPROB]).choices[0]?.logprobs).toEqual({
+      content: [LOGPROB],
+      refusal: null,
+    });
+    const called: OpenAI.ChatCompletionChunk = received(
+      chunks.delta(0, { tool_calls: [{ index: 0, ...CALL }] }),
+    );
+    expect(called.choices[0]?.delta.tool_calls?.[0]?.id).toBe("call_1");
+  });
+
   test("asked for usage, each chunk says null until the one without choices", () => {
     const chunks = chatChunks(IDENTITY, { includesUsage: true });
-    expect(chunks.delta({ content: "Hi" }).usage).toBeNull();
-    expect(chunks.finish("stop").usage).toBeNull();
-    const last: OpenAI.ChatCompletionChunk = received(chunks.usage(USAGE));
+    expect(chunks.delta(0, { content: "Hi" }).usage).toBeNull();
+    expect(chunks.finish(0, "stop").usage).toBeNull();
+    const last: OpenAI.ChatCompletionChunk = received(chunks.totals({ usage: USAGE }));
     expect(last).toEqual({ ...shared, choices: [], usage: USAGE });
+    expect(chunks.totals({ usage: USAGE, metrics: METRICS }).metrics).toEqual(METRICS);
+  });
+});
+
+describe("completion", () => {
+  const choice = { index: 0, text: "Hi!", logprobs: null, finish_reason: "stop" } as const;
+  const shared = {
+    id: "chatcmpl-1",
+    object: "text_completion",
+    created: 1_780_000_000,
+    model: "sluice-tiny",
+    system_fingerprint: "fp_1",
+    choices: [choice],
+  };
+
+  test("is what OpenAI's client reads, with usage only where it is given", () => {
+    const { usage, ...rest } = received(completion(IDENTITY, [choice], { usage: USAGE }));
+    const read: OpenAI.Completion = { ...rest, ...(usage && { usage }) };
+    expect(read).toEqual({ ...shared, usage: USAGE });
+    expect(completion(IDENTITY, [choice])).toEqual(shared);
+    expect(completion(IDENTITY, [choice], { usage: null })).toEqual({ ...shared, usage: null });
   });
 });
 

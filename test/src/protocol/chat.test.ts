@@ -35,11 +35,26 @@ describe("ChatRequest", () => {
   test("defaults are OpenAI's", () => {
     expect(accepted({})).toEqual({
       ...BODY,
+      n: 1,
       temperature: 1,
       top_p: 1,
       top_k: 0,
+      min_p: 0,
+      frequency_penalty: 0,
+      presence_penalty: 0,
+      repetition_penalty: 1,
+      logit_bias: [],
       stop: [],
+      stop_token_ids: [],
+      include_stop_str_in_output: false,
+      ignore_eos: false,
+      min_tokens: 0,
       stream: false,
+      priority: 0,
+      logprobs: false,
+      top_logprobs: 0,
+      response_format: { type: "text" },
+      parallel_tool_calls: true,
     });
   });
 
@@ -82,11 +97,63 @@ describe("ChatRequest", () => {
     ["stop", "\uD83D", "invalid_value"],
     ["stop", 7, "invalid_type"],
     ["stream", "yes", "invalid_type"],
+    ["n", 0, "integer_below_min_value"],
+    ["n", 17, "integer_above_max_value"],
+    ["min_p", 1.5, "decimal_above_max_value"],
+    ["frequency_penalty", 2.5, "decimal_above_max_value"],
+    ["presence_penalty", -2.5, "decimal_below_min_value"],
+    ["repetition_penalty", 0, "decimal_below_min_value"],
+    ["repetition_penalty", 11, "decimal_above_max_value"],
+    ["stop_token_ids", [-1], "integer_below_min_value"],
+    ["stop_token_ids", Array.from({ length: 129 }, () => 7), "array_above_max_length"],
+    ["min_tokens", -1, "integer_below_min_value"],
+    ["priority", 0.5, "invalid_type"],
+    ["cache_salt", "s".repeat(1025), "string_above_max_length"],
+    ["logprobs", 1, "invalid_type"],
+    ["top_logprobs", 21, "integer_above_max_value"],
+    ["top_logprobs", 2, "invalid_value"],
+    ["logit_bias", [1], "invalid_type"],
+    ["response_format", { type: "xml" }, "invalid_value"],
+    ["response_format", { type: "json_schema" }, "missing_required_parameter"],
+    ["tools", [], "empty_array"],
+    ["tool_choice", "auto", "invalid_value"],
     ["model", "", "invalid_value"],
     ["messages", [], "empty_array"],
     ["messages", "Hello!", "invalid_type"],
   ])("%s %j is refused as %s", (param, value, code) => {
-    expect(problemOf({ [param]: value })).toMatchObject({ code, param });
+    const problem = problemOf({ [param]: value });
+    expect(problem.code).toBe(code);
+    expect(problem.param?.startsWith(param)).toBe(true);
+  });
+
+  test.each([
+    [{ abc: 1 }, "invalid_value", "logit_bias.abc"],
+    [{ "-1": 1 }, "invalid_value", "logit_bias.-1"],
+    [{ 5: 101 }, "decimal_above_max_value", "logit_bias.5"],
+    [{ 5: -101 }, "decimal_below_min_value", "logit_bias.5"],
+    [{ 5: "much" }, "invalid_type", "logit_bias.5"],
+  ])("a bias of %j is refused at its token", (bias, code, param) => {
+    expect(problemOf({ logit_bias: bias })).toMatchObject({ code, param });
+  });
+
+  test("biases are pairs of a token and a number, at most 4096 of them", () => {
+    expect(accepted({ logit_bias: { 5: 100, 7: -100 } }).logit_bias).toEqual([
+      [5, 100],
+      [7, -100],
+    ]);
+    const biases = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, id) => [id, 1]));
+    expect(accepted({ logit_bias: biases(4096) }).logit_bias).toHaveLength(4096);
+    expect(problemOf({ logit_bias: biases(4097) })).toMatchObject({ param: "logit_bias" });
+  });
+
+  test("a minimum of output above the client's maximum is refused", () => {
+    expect(accepted({ min_tokens: 5, max_tokens: 5 }).min_tokens).toBe(5);
+    expect(accepted({ min_tokens: 5 }).min_tokens).toBe(5);
+    expect(problemOf({ min_tokens: 5, max_tokens: 9, max_completion_tokens: 4 })).toMatchObject({
+      code: "integer_above_max_value",
+      param: "min_tokens",
+    });
   });
 
   test.each([
@@ -98,6 +165,9 @@ describe("ChatRequest", () => {
     ["seed", -1],
     ["seed", 2 ** 63 - 2 ** 11],
     ["max_tokens", 1],
+    ["n", 16],
+    ["repetition_penalty", 0.1],
+    ["priority", -5],
   ])("%s %d is taken as it is", (param, value) => {
     expect(accepted({ [param]: value })).toMatchObject({ [param]: value });
   });

@@ -212,7 +212,7 @@ describe("ChatTemplate", () => {
         code: "context_length_exceeded",
         message:
           "This model's maximum context length is 2048 tokens, one of them for the answer: " +
-          "expected messages of at most 2047, found 2048",
+          "expected a prompt of at most 2047, found 2048",
         param: "messages",
       });
     });
