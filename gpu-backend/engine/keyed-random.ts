@@ -29,8 +29,9 @@ export function threefry2x32(
 }
 
 /**
- * Returns a uniform number in [0, 1) that depends on `seed` (a safe integer) and `index` alone. There is
- * no state, so nothing that happens between two draws can shift the second.
+ * Returns a uniform number in [0, 1) that depends on `seed` and `index` alone: integers, the seed from
+ * -2^63 to 2^63 and all 64 bits of it a part of the key. There is no state, so nothing that happens
+ * between two draws can shift the second.
  */
 export function keyedRandom(seed: number, index: number): number {
   const [high, low] = threefry2x32([seed >>> 0, Math.floor(seed / WORD) >>> 0], [index, 0]);

@@ -7,10 +7,12 @@ import {
 } from "../../gpu-backend/engine/executor/onnx-executor.ts";
 import type { GenerateEvent, GenerateRequest } from "../../gpu-backend/engine/generate-request.ts";
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
+import { Sampler } from "../../gpu-backend/engine/sampler.ts";
 import { loadTokenizer, type Tokenizer } from "../../gpu-backend/engine/tokenizer/tokenizer.ts";
 import { hashBlock } from "../../gpu-backend/hash-block.ts";
 import { type Random, seededRandom } from "../../src/base/random.ts";
 import { ENGINE_START_MS_MAX } from "../support/running-engine.ts";
+import { SumConstraint } from "../support/sum-constraint.ts";
 
 const MODEL = fileURLToPath(new URL("../../gpu-backend/models/sluice-tiny", import.meta.url));
 const SEEDS = [1, 2];
@@ -32,29 +34,64 @@ const QUESTIONS = [
   "Repeat the text:\nThe wolf walked to the market with his friend Ali every single day of the week.",
 ];
 
-/** Requests of which some share a beginning, greedy and drawn, short and long. */
+/** What a request is for: an output, with or without log probabilities, or a look at its prompt. */
+type Purpose = Pick<
+  GenerateRequest,
+  "outputTokensMax" | "logprobsTop" | "promptLogprobsTop" | "pooling"
+>;
+
+/** A constraint for every third request with an output; the request's id picks it. */
+function constraintsOf(
+  executor: OnnxExecutor,
+  requests: readonly GenerateRequest[],
+): ReadonlyMap<string, SumConstraint> {
+  const constrained = requests.filter(
+    ({ id, outputTokensMax }) => outputTokensMax > 0 && Number(id.split("-")[1]) % 3 === 0,
+  );
+  return new Map(
+    constrained.map(({ id, stopTokenIds }) => {
+      const { vocabularyTokens } = executor;
+      return [id, new SumConstraint({ vocabularyTokens, stopTokenIds, completeEvery: 5 })];
+    }),
+  );
+}
+
+/** Requests of which some share a beginning, greedy and drawn, short and long, of every purpose. */
 function aMix(tokenizer: Tokenizer, random: Random): GenerateRequest[] {
   const pick = <T>(values: readonly T[]): T => {
     const value = values[Math.floor(random() * values.length)];
     if (value === undefined) throw new Error("Nothing to pick from");
     return value;
   };
-  return Array.from({ length: REQUESTS_PER_MIX }, (_, index) => {
+  return Array.from({ length: REQUESTS_PER_MIX }, (_, index): GenerateRequest => {
     const system = pick(SYSTEM_PROMPTS);
     const question = pick(QUESTIONS);
     const text = `<|bos|><|system|>${system}<|end|><|user|>${question}<|end|><|assistant|>`;
     return {
       id: `request-${index}`,
       promptTokens: tokenizer.encodePieces(tokenizer.specialTokens.split(text)),
-      outputTokensMax: 16 + Math.floor(random() * 70),
+      ...pick<Purpose>([
+        { outputTokensMax: 16 + Math.floor(random() * 70), logprobsTop: 2 },
+        { outputTokensMax: 16 + Math.floor(random() * 70) },
+        { outputTokensMax: 16, promptLogprobsTop: 1 },
+        { outputTokensMax: 0, pooling: "mean" },
+      ]),
+      outputTokensMin: pick([0, 0, 30]),
       sampling: {
         temperature: pick([0, 0.8, 1.3]),
         topK: pick([0, 20]),
         topP: pick([1, 0.9]),
+        minP: pick([0, 0.02]),
         seed: Math.floor(random() * 2 ** 32),
+        repetitionPenalty: pick([1, 1.2]),
+        frequencyPenalty: pick([0, 0.4]),
+        presencePenalty: pick([0, 0.4]),
+        logitBias: pick([[], [[index + 300, 2]]]),
       },
       stopTokenIds: [1, 5],
       cacheSalt: pick(["a", "b"]),
+      tenant: "tenant",
+      priority: 0,
     };
   });
 }
@@ -72,8 +109,12 @@ function anEngine(executor: OnnxExecutor, options: { sequencesMax: number; prefi
   });
 }
 
-/** What one request came to: its tokens, then why it ended. */
-type Outcome = readonly (number | string)[];
+/** What one request came to: all that it heard, but for what depends on the cache. */
+type Outcome = readonly GenerateEvent[];
+
+function withoutCounts(event: GenerateEvent): GenerateEvent {
+  return event.kind === "finished" ? { ...event, cachedTokens: 0 } : event;
+}
 
 interface Run {
   readonly outcomes: ReadonlyMap<string, Outcome>;
@@ -89,25 +130,31 @@ async function serve(
   engine: Engine,
   requests: readonly GenerateRequest[],
 ): Promise<Run> {
-  const outcomes = new Map<string, (number | string)[]>(requests.map(({ id }) => [id, []]));
+  const outcomes = new Map<string, GenerateEvent[]>(requests.map(({ id }) => [id, []]));
   const hear = (events: readonly GenerateEvent[]) => {
     for (const event of events) {
-      if (event.kind === "token") outcomes.get(event.id)?.push(event.tokenId);
-      else outcomes.get(event.id)?.push(event.kind === "finished" ? event.reason : event.kind);
+      outcomes.get(event.id)?.push(withoutCounts(event));
     }
   };
-  for (const request of requests) hear(engine.submit(request, 0));
+  const promptTokens = new Map(
+    requests.map((request) => [request.id, request.promptTokens.length]),
+  );
+  const promptTokensOf = (id: string) => promptTokens.get(id) ?? 0;
+  const constraints = constraintsOf(executor, requests);
+  for (const request of requests) hear(engine.submit(request, 0, constraints.get(request.id)));
+  const sampler = new Sampler(executor.vocabularyTokens);
   const chunked = new Set<string>();
   let rowsMax = 0;
   for (;;) {
     const { batch, events } = engine.plan(0);
     hear(events);
     if (batch === undefined) break;
-    const logits = await executor.run(batch);
-    const { tokens } = sampleBatch(batch, logits.values, logits.vocabularyTokens);
-    hear(engine.commit(batch, tokens));
+    hear(engine.commit(batch, sampleBatch(sampler, batch, await executor.run(batch))));
     engine.checkInvariants();
-    for (const row of batch.rows) if (row.logits === "none") chunked.add(row.sequenceId);
+    for (const row of batch.rows) {
+      const isWhole = row.startPosition + row.tokens.length >= promptTokensOf(row.sequenceId);
+      if (row.startPosition === 0 && !isWhole) chunked.add(row.sequenceId);
+    }
     rowsMax = Math.max(rowsMax, batch.rows.length);
   }
   return { outcomes, engine, chunkedPrompts: chunked.size, rowsMax };
@@ -144,9 +191,10 @@ describe.each(["f32", "int8"] as const)("with the bundled model in %s", (precisi
   });
 
   test(
-    "batched, chunked, hit and preempted tokens equal those of a request alone",
+    "what batched, chunked, hit and preempted requests get equals what each gets alone",
     async () => {
       const happened = { rowsMax: 0, chunkedPrompts: 0, hitTokens: 0, preemptions: 0 };
+      const heardKinds = new Set<string>();
       for (const seed of SEEDS) {
         const requests = aMix(tokenizer, seededRandom(seed));
         const alone = await serveAlone(roomy, requests);
@@ -154,12 +202,19 @@ describe.each(["f32", "int8"] as const)("with the bundled model in %s", (precisi
         const together = await serve(tight, engine, requests);
         expect(together.outcomes, `seed ${seed}`).toEqual(alone);
         expect(engine.load().usedBlocks).toBe(0);
+        for (const { kind } of [...together.outcomes.values()].flat()) heardKinds.add(kind);
         happened.rowsMax = Math.max(happened.rowsMax, together.rowsMax);
         happened.chunkedPrompts += together.chunkedPrompts;
         happened.hitTokens += engine.counters.prefix.hitTokens;
         happened.preemptions += engine.counters.preemptions;
       }
       // The equality proves nothing of what did not happen.
+      expect([...heardKinds].toSorted()).toEqual([
+        "embedded",
+        "finished",
+        "prompt-logprobs",
+        "token",
+      ]);
       expect(happened.rowsMax).toBeGreaterThan(2);
       expect(Math.min(...Object.values(happened))).toBeGreaterThan(0);
     },

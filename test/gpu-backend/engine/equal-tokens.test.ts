@@ -6,17 +6,31 @@ import { Engine } from "../../../gpu-backend/engine/engine.ts";
 import type {
   GenerateEvent,
   GenerateRequest,
+  Sampling,
 } from "../../../gpu-backend/engine/generate-request.ts";
+import type { RowResult } from "../../../gpu-backend/engine/row-result.ts";
 import { sampleBatch } from "../../../gpu-backend/engine/sample-batch.ts";
+import { type ChosenToken, Sampler } from "../../../gpu-backend/engine/sampler.ts";
 import type { CompareUrgency } from "../../../gpu-backend/engine/scheduler.ts";
 import { compareArrival } from "../../../gpu-backend/engine/scheduler.ts";
 import type { Random } from "../../../src/base/random.ts";
 import { seededRandom } from "../../../src/base/random.ts";
-import { aGenerateRequest, anEngine, hashBlockReadably } from "../../support/engine-builders.ts";
-import { generateAlone, PagedMemoryModel } from "../../support/paged-memory-model.ts";
+import {
+  aGenerateRequest,
+  anEngine,
+  aSampling,
+  hashBlockReadably,
+} from "../../support/engine-builders.ts";
+import {
+  type AloneAnswer,
+  generateAlone,
+  PagedMemoryModel,
+} from "../../support/paged-memory-model.ts";
+import { SumConstraint, type SumConstraintOptions } from "../../support/sum-constraint.ts";
 
 const VOCABULARY_TOKENS = 12;
 const STOP_TOKEN = 0;
+const DEAD_END = "The constraint allows no token to go on with";
 const SEEDS = 400;
 const REQUESTS_PER_MIX = 14;
 const STEPS_MAX = 3000;
@@ -33,11 +47,16 @@ class Mix {
   readonly #options: EngineOptions;
   readonly #engine: Engine;
   readonly #model: PagedMemoryModel;
+  readonly #sampler = new Sampler(VOCABULARY_TOKENS);
   readonly #systemPrompts: readonly number[][];
   readonly requests = new Map<string, GenerateRequest>();
+  /** What the outputs of some requests have to be, and the constraints that see to it. */
+  readonly grammars = new Map<string, SumConstraintOptions>();
+  readonly constraints: SumConstraint[] = [];
   readonly events: GenerateEvent[] = [];
   readonly #failureRatio: number;
   readonly #cancelRatio: number;
+  readonly #poisonRatio: number;
   #nowMs = 0;
   rollbacks = 0;
   /** The largest number of rows that one step computed. */
@@ -66,6 +85,7 @@ class Mix {
     this.#systemPrompts = [3, 6, 9].map((length) => this.#tokens(length));
     this.#failureRatio = this.#random() < 0.5 ? 0.25 : 0;
     this.#cancelRatio = this.#random() < 0.5 ? 0.15 : 0;
+    this.#poisonRatio = this.#random() < 0.4 ? 0.03 : 0;
   }
 
   get engine(): Engine {
@@ -99,21 +119,44 @@ class Mix {
       this.#note(this.#engine.rollback(batch));
       return;
     }
-    const sampled = sampleBatch(batch, this.#model.run(batch), VOCABULARY_TOKENS);
-    this.#note(this.#engine.commit(batch, sampled.tokens));
+    const results = sampleBatch(this.#sampler, batch, this.#model.run(batch));
+    this.#note(this.#engine.commit(batch, this.#poison(results)));
   }
 
-  /** Lets requests come, go and fail, between steps as well as during one. */
+  /** Makes a row now and then one that could not be computed. */
+  #poison(results: readonly RowResult[]): RowResult[] {
+    return results.map((result) => {
+      if (this.#random() >= this.#poisonRatio) return result;
+      return { kind: "failed", message: "Poisoned" };
+    });
+  }
+
+  /** Lets requests come and go, between steps as well as during one. */
   #disturb(): void {
     while (this.requests.size < REQUESTS_PER_MIX && this.#random() < 0.3) {
       const request = this.#aRequest(`r${this.requests.size}`);
       this.requests.set(request.id, request);
-      this.#note(this.#engine.submit(request, this.#nowMs));
+      const constraint = this.#aConstraint(request);
+      this.#note(this.#engine.submit(request, this.#nowMs, constraint));
     }
     if (this.#random() >= this.#cancelRatio) return;
-    const id = `r${this.#upTo(REQUESTS_PER_MIX)}`;
-    const isFailure = this.#random() < 0.3;
-    this.#note(isFailure ? this.#engine.fail(id, "Poisoned") : this.#engine.cancel(id));
+    this.#note(this.#engine.cancel(`r${this.#upTo(REQUESTS_PER_MIX)}`));
+  }
+
+  /** A constraint for some requests with an output; of those some run into a dead end. */
+  #aConstraint({ id, outputTokensMax, stopTokenIds }: GenerateRequest): SumConstraint | undefined {
+    if (outputTokensMax === 0 || stopTokenIds.length === 0 || this.#random() < 0.5)
+      return undefined;
+    const grammar = {
+      vocabularyTokens: VOCABULARY_TOKENS,
+      stopTokenIds,
+      completeEvery: 1 + this.#upTo(4),
+      ...(this.#random() < 0.5 && { tokensMax: this.#upTo(6) }),
+    };
+    this.grammars.set(id, grammar);
+    const constraint = new SumConstraint(grammar);
+    this.constraints.push(constraint);
+    return constraint;
   }
 
   #note(events: GenerateEvent[]): void {
@@ -124,18 +167,43 @@ class Mix {
   #aRequest(id: string): GenerateRequest {
     const systemPrompt = this.#systemPrompts[this.#upTo(4)] ?? [];
     return {
+      ...this.#aPurpose(),
       id,
       promptTokens: [...systemPrompt, ...this.#tokens(1 + this.#upTo(8))],
-      outputTokensMax: 1 + this.#upTo(14),
-      sampling: {
-        temperature: this.#random() < 0.5 ? 0 : 0.5 + this.#random(),
-        topK: this.#random() < 0.5 ? 0 : 4,
-        topP: this.#random() < 0.5 ? 1 : 0.8,
-        seed: this.#upTo(1000),
-      },
+      sampling: this.#aSampling(),
       stopTokenIds: this.#random() < 0.5 ? [STOP_TOKEN] : [],
       cacheSalt: `salt-${this.#upTo(2)}`,
+      tenant: "tenant",
+      priority: 0,
       ...(this.#random() < 0.2 ? { firstTokenDeadlineAtMs: this.#nowMs + this.#upTo(20) } : {}),
+    };
+  }
+
+  /** Mostly an output; now and then a look at the prompt, before an output or instead of one. */
+  #aPurpose() {
+    const drawn = this.#random();
+    if (drawn < 0.1) return { outputTokensMax: 0, outputTokensMin: 0, pooling: "mean" } as const;
+    const outputTokensMax = drawn < 0.15 ? 0 : 1 + this.#upTo(14);
+    return {
+      outputTokensMax,
+      outputTokensMin: this.#random() < 0.7 ? 0 : this.#upTo(8),
+      ...(drawn < 0.3 && { promptLogprobsTop: this.#upTo(3) }),
+      ...(this.#random() < 0.3 && { logprobsTop: this.#upTo(3) }),
+    };
+  }
+
+  #aSampling(): Sampling {
+    const maybe = <T>(value: T, neutral: T): T => (this.#random() < 0.3 ? value : neutral);
+    return {
+      temperature: this.#random() < 0.5 ? 0 : 0.5 + this.#random(),
+      topK: this.#random() < 0.5 ? 0 : 4,
+      topP: this.#random() < 0.5 ? 1 : 0.8,
+      minP: maybe(0.1, 0),
+      seed: this.#upTo(1000),
+      repetitionPenalty: maybe(1.5, 1),
+      frequencyPenalty: maybe(0.5, 0),
+      presencePenalty: maybe(-1, 0),
+      logitBias: maybe([[this.#upTo(VOCABULARY_TOKENS), 3]], []),
     };
   }
 
@@ -149,33 +217,73 @@ class Mix {
   }
 }
 
+/** What one request got, in the terms of what it gets alone. */
+interface Answer {
+  readonly chosen: readonly ChosenToken[];
+  readonly promptLogprobs: AloneAnswer["promptLogprobs"];
+  readonly embedding: Float32Array | undefined;
+  readonly end: GenerateEvent;
+}
+
+const isOf =
+  <K extends GenerateEvent["kind"]>(kind: K) =>
+  (event: GenerateEvent): event is Extract<GenerateEvent, { kind: K }> =>
+    event.kind === kind;
+
+/** Reads a request's events, and checks their order: the prompt's, tokens, one end. */
+function readAnswer(events: readonly GenerateEvent[]): Answer {
+  const tokens = events.filter(isOf("token"));
+  const [promptLogprobs, ...moreLogprobs] = events.filter(isOf("prompt-logprobs"));
+  const [embedded, ...moreEmbedded] = events.filter(isOf("embedded"));
+  assert.deepEqual([...moreLogprobs, ...moreEmbedded], [], "A prompt is told of once");
+  const prompt = promptLogprobs ?? embedded;
+  const end = events.at(-1);
+  assert(end !== undefined && ["finished", "refused", "failed"].includes(end.kind), "It ends");
+  const expected = [...(prompt === undefined ? [] : [prompt]), ...tokens, end];
+  assert.deepEqual(events, expected, "It ends once, and nothing comes after");
+  return {
+    chosen: tokens.map(({ tokenId, logprob }) => ({ tokenId, ...(logprob && { logprob }) })),
+    promptLogprobs: promptLogprobs?.logprobs,
+    embedding: embedded?.vector,
+    end,
+  };
+}
+
 /** Compares what one request got with what it gets alone. Returns its terminal event. */
 function checkRequest(mix: Mix, request: GenerateRequest): GenerateEvent {
   const events = mix.events.filter((event) => event.id === request.id);
-  const tokens = events.flatMap((event) => (event.kind === "token" ? [event.tokenId] : []));
-  const end = events.at(-1);
-  assert(end !== undefined && end.kind !== "token", "A request ends");
-  assert.equal(events.length, tokens.length + 1, "It ends once, and nothing comes after");
+  const { chosen, promptLogprobs, embedding, end } = readAnswer(events);
+  const grammar = mix.grammars.get(request.id);
   const alone = generateAlone(request, {
     vocabularyTokens: VOCABULARY_TOKENS,
     sequenceTokensMax: mix.sequenceTokensMax,
+    ...(grammar !== undefined && { constraint: new SumConstraint(grammar) }),
   });
-  if (end.kind === "refused") assert.equal(tokens.length, 0, "A refused request gets nothing");
+  if (end.kind === "refused") assert.equal(events.length, 1, "A refused request gets nothing");
   if (end.kind === "finished") {
-    assert.equal(end.outputTokens, tokens.length);
+    assert.equal(end.outputTokens, chosen.length);
     assert.equal(end.promptTokens, request.promptTokens.length);
     assert(end.cachedTokens < end.promptTokens, "The last prompt token is always computed");
+    if (alone.promptLogprobs ?? alone.embedding) assert.equal(end.cachedTokens, 0);
   }
-  if (end.kind === "finished" && end.reason !== "cancelled") {
-    assert.deepEqual({ tokens, reason: end.reason }, alone);
+  const wasComputed = chosen.length > 0 || (end.kind === "finished" && end.reason !== "cancelled");
+  if (promptLogprobs !== undefined || wasComputed) {
+    assert.deepEqual(promptLogprobs, alone.promptLogprobs);
+  }
+  if (embedding !== undefined || wasComputed) assert.deepEqual(embedding, alone.embedding);
+  const isDeadEnd = end.kind === "failed" && end.message !== "Poisoned";
+  if ((end.kind === "finished" && end.reason !== "cancelled") || isDeadEnd) {
+    const reason = end.kind === "finished" ? end.reason : "failed";
+    assert.deepEqual({ chosen, reason }, { chosen: alone.chosen, reason: alone.reason });
   } else {
-    assert.deepEqual(tokens, alone.tokens.slice(0, tokens.length));
+    assert.deepEqual(chosen, alone.chosen.slice(0, chosen.length));
   }
   return end;
 }
 
-test("a request gets the tokens it gets alone, whatever is batched, chunked, hit, preempted, cancelled or failed around it", () => {
+test("a request gets what it gets alone, whatever is batched, chunked, hit, preempted, cancelled or failed around it", () => {
   const seen = { rollbacks: 0, hits: 0, preemptions: 0, resumedHits: 0, batched: 0 };
+  const told = { "prompt-logprobs": 0, embedded: 0, logprobs: 0 };
   const ends: Record<string, number> = {};
   for (let seed = 1; seed <= SEEDS; seed++) {
     const mix = new Mix(seed);
@@ -183,7 +291,7 @@ test("a request gets the tokens it gets alone, whatever is batched, chunked, hit
       mix.runToEnd();
       for (const request of mix.requests.values()) {
         const end = checkRequest(mix, request);
-        const name = "reason" in end ? `${end.kind} ${end.reason}` : end.kind;
+        const name = "reason" in end ? end.reason : end.kind === "failed" ? end.message : end.kind;
         ends[name] = (ends[name] ?? 0) + 1;
       }
       expect(mix.engine.load()).toMatchObject({
@@ -193,8 +301,13 @@ test("a request gets the tokens it gets alone, whatever is batched, chunked, hit
         queuedUncachedTokens: 0,
       });
       expect(mix.engine.resetPrefixCache()).toBe(true);
+      for (const { disposals } of mix.constraints) expect(disposals).toBe(1);
     } catch (error) {
       throw new Error(`Seed ${seed} fails`, { cause: error });
+    }
+    for (const event of mix.events) {
+      if (event.kind === "prompt-logprobs" || event.kind === "embedded") told[event.kind] += 1;
+      if (event.kind === "token" && event.logprob !== undefined) told.logprobs += 1;
     }
     const { counters } = mix.engine;
     seen.rollbacks += mix.rollbacks;
@@ -209,10 +322,8 @@ test("a request gets the tokens it gets alone, whatever is batched, chunked, hit
   expect(seen.hits).toBeGreaterThan(1000);
   expect(seen.preemptions).toBeGreaterThan(100);
   expect(seen.resumedHits).toBeGreaterThan(100);
-  const rarest = ["finished length", "finished stop", "finished cancelled", "failed"].map(
-    (end) => ends[end] ?? 0,
-  );
-  expect(Math.min(...rarest)).toBeGreaterThan(100);
+  const rarest = ["length", "stop", "cancelled", "Poisoned", DEAD_END].map((end) => ends[end] ?? 0);
+  expect(Math.min(...rarest, ...Object.values(told))).toBeGreaterThan(100);
 });
 
 /** Serves requests that arrive together. Returns the tokens of each, and the engine. */
@@ -220,11 +331,11 @@ function serve(requests: readonly GenerateRequest[], options: Partial<EngineOpti
   const pool = { blockTokens: 4, blockCount: 64, vocabularyTokens: VOCABULARY_TOKENS, ...options };
   const engine = anEngine(pool);
   const model = new PagedMemoryModel(pool);
+  const sampler = new Sampler(VOCABULARY_TOKENS);
   const tokensById = new Map(requests.map(({ id }) => [id, [] as number[]]));
   const events = requests.flatMap((request) => engine.submit(request, 0));
   for (let { batch } = engine.plan(0); batch !== undefined; { batch } = engine.plan(0)) {
-    const { tokens } = sampleBatch(batch, model.run(batch), VOCABULARY_TOKENS);
-    events.push(...engine.commit(batch, tokens));
+    events.push(...engine.commit(batch, sampleBatch(sampler, batch, model.run(batch))));
   }
   for (const event of events) {
     if (event.kind === "token") tokensById.get(event.id)?.push(event.tokenId);
@@ -232,7 +343,7 @@ function serve(requests: readonly GenerateRequest[], options: Partial<EngineOpti
   return { engine, tokensById };
 }
 
-const sampling = { temperature: 0.8, topK: 0, topP: 0.95, seed: 11 };
+const sampling = aSampling({ temperature: 0.8, topP: 0.95, seed: 11 });
 const promptOf = (seed: number, length: number) =>
   Array.from({ length }, (_, index) => (index * seed + seed) % VOCABULARY_TOKENS);
 const long = aGenerateRequest({

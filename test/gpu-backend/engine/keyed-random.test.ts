@@ -25,8 +25,11 @@ describe("keyedRandom()", () => {
     );
   });
 
-  test("differs for seeds that differ in any one bit of 53, and by sign", () => {
-    const seeds = [0, -1, ...Array.from({ length: 53 }, (_, bit) => 2 ** bit)];
+  test("differs for seeds that differ in any one of 63 bits, and by sign", () => {
+    const powers = Array.from({ length: 63 }, (_, bit) => 2 ** bit);
+    // Two neighbours that a double can still tell apart, at the end of the range of an int64.
+    const largest = [2 ** 63 - 1024, 2 ** 63 - 2048];
+    const seeds = [0, ...powers, ...largest, ...[...powers, ...largest, 2 ** 63].map((s) => -s)];
     expect(new Set(seeds.map((seed) => keyedRandom(seed, 3))).size).toBe(seeds.length);
   });
 

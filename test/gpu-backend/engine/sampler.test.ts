@@ -1,21 +1,29 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Sampling } from "../../../gpu-backend/engine/generate-request.ts";
-import { InvalidLogitsError, sampleToken } from "../../../gpu-backend/engine/sampler.ts";
+import { InvalidLogitsError } from "../../../gpu-backend/engine/log-probability.ts";
+import { Sampler } from "../../../gpu-backend/engine/sampler.ts";
+import type { TokenChoice } from "../../../gpu-backend/engine/token-choice.ts";
+import { TokenHistory } from "../../../gpu-backend/engine/token-history.ts";
+import { aSampling, aTokenChoice } from "../../support/engine-builders.ts";
+import { SumConstraint } from "../../support/sum-constraint.ts";
 
-const sampling = (overrides: Partial<Sampling> = {}): Sampling => ({
-  temperature: 1,
-  topK: 0,
-  topP: 1,
-  seed: 0,
-  ...overrides,
-});
+const sampling = (overrides: Partial<Sampling> = {}) => aSampling({ temperature: 1, ...overrides });
+
+const choose = (logits: Float32Array, choice: TokenChoice) =>
+  new Sampler(logits.length).choose(logits, choice);
+
+function sampleToken(logits: Float32Array, settings: Sampling, outputIndex: number): number {
+  return choose(logits, aTokenChoice({ sampling: settings, outputIndex })).tokenId;
+}
 
 /** How often each token is drawn at output indexes 0, 1, 2 … */
 function drawMany(logits: Float32Array, settings: Sampling, draws: number): number[] {
   const counts = Array.from(logits, () => 0);
+  const sampler = new Sampler(logits.length);
+  const choice = aTokenChoice({ sampling: settings });
   for (let index = 0; index < draws; index++) {
-    const token = sampleToken(logits, settings, index);
+    const token = sampler.choose(logits, { ...choice, outputIndex: index }).tokenId;
     counts[token] = (counts[token] ?? 0) + 1;
   }
   return counts;
@@ -28,7 +36,8 @@ function drawnTokens(logits: number[], settings: Partial<Sampling>): number[] {
 }
 
 /** The probabilities by the definition: sort all, cut, normalise. */
-function probabilitiesOf(logits: number[], { temperature, topK, topP }: Sampling): number[] {
+function probabilitiesOf(logits: number[], settings: Sampling): number[] {
+  const { temperature, topK, topP, minP } = settings;
   const best = Math.max(...logits);
   const weights = logits.map((logit) => Math.exp((logit - best) / temperature));
   const kth =
@@ -42,7 +51,8 @@ function probabilitiesOf(logits: number[], { temperature, topK, topP }: Sampling
       passed += weight;
       return passed >= topP * total;
     });
-  const kept = afterK.map((weight) => (topP === 1 || weight >= (last ?? 0) ? weight : 0));
+  const afterP = afterK.map((weight) => (topP === 1 || weight >= (last ?? 0) ? weight : 0));
+  const kept = afterP.map((weight) => (weight >= minP ? weight : 0));
   const keptTotal = kept.reduce((sum, weight) => sum + weight, 0);
   return kept.map((weight) => weight / keptTotal);
 }
@@ -89,6 +99,21 @@ describe("filters", () => {
     expect(drawnTokens(logits, { topP: 0.59 })).toEqual([0, 1, 2]);
   });
 
+  test("min-p keeps what is at least that share as probable as the best, after temperature", () => {
+    const logits = [0.5, 0.26, 0.24, 0.1].map(Math.log);
+    expect(drawnTokens(logits, { minP: 0.5 })).toEqual([0, 1]);
+    expect(drawnTokens(logits, { minP: 0 })).toEqual([0, 1, 2, 3]);
+    expect(drawnTokens(logits, { minP: 0.5, temperature: 2 })).toEqual([0, 1, 2]);
+    expect(drawnTokens([0, 1, 1], { minP: 1 })).toEqual([1, 2]);
+  });
+
+  test("the strictest of top-k, top-p and min-p decides", () => {
+    const logits = [0.4, 0.3, 0.2, 0.1].map(Math.log);
+    expect(drawnTokens(logits, { topK: 3, topP: 0.95, minP: 0.7 })).toEqual([0, 1]);
+    expect(drawnTokens(logits, { topK: 2, topP: 0.95, minP: 0.1 })).toEqual([0, 1]);
+    expect(drawnTokens(logits, { topK: 3, topP: 0.65, minP: 0.1 })).toEqual([0, 1]);
+  });
+
   test("temperature comes before top-p", () => {
     const logits = [0.5, 0.25, 0.15, 0.1].map(Math.log);
     expect(drawnTokens(logits, { temperature: 0.3, topP: 0.8 })).toEqual([0]);
@@ -115,6 +140,7 @@ describe("draws", () => {
       sampling({ temperature: 2, topK: 5 }),
       sampling({ topP: 0.9, temperature: 1.5 }),
       sampling({ topK: 4, topP: 0.8 }),
+      sampling({ topK: 6, topP: 0.97, minP: 0.2 }),
     ]) {
       const counts = drawMany(Float32Array.from(logits), settings, draws);
       for (const [token, probability] of probabilitiesOf(logits, settings).entries()) {
@@ -132,6 +158,7 @@ describe("draws", () => {
       temperature: fc.double({ min: 0.05, max: 3, noNaN: true }),
       topK: fc.nat(12),
       topP: fc.double({ min: 0, max: 1, noNaN: true }),
+      minP: fc.double({ min: 0, max: 1, noNaN: true }),
       seed: fc.maxSafeInteger(),
     });
     fc.assert(
@@ -139,10 +166,12 @@ describe("draws", () => {
         fc.array(logit, { minLength: 1, maxLength: 30, size: "max" }),
         settings,
         fc.nat(1000),
-        (logits, drawn, index) => {
+        (logits, changes, index) => {
+          const drawn = sampling(changes);
           const token = sampleToken(Float32Array.from(logits), drawn, index);
           // A p right at a sum may fall either way by rounding; a hair more settles it.
-          const generous = { ...drawn, topP: Math.min(1, drawn.topP + 1e-9) };
+          const topP = Math.min(1, drawn.topP + 1e-9);
+          const generous = { ...drawn, topP, minP: drawn.minP * (1 - 1e-9) };
           expect(probabilitiesOf(logits, generous)[token]).toBeGreaterThan(0);
         },
       ),
@@ -160,6 +189,89 @@ describe("draws", () => {
   });
 });
 
+/** Logits that no two tokens share. */
+const wavy = Float32Array.from({ length: 40 }, (_, token) => 3 * Math.sin(token * token));
+const range = (count: number) => Array.from({ length: count }, (_, index) => index);
+
+describe("what changes logits", () => {
+  test("greedy takes the best of the changed logits", () => {
+    const logits = Float32Array.of(3, 2, 1);
+    const biased = aSampling({ logitBias: [[2, 5]] });
+    expect(choose(logits, aTokenChoice({ sampling: biased })).tokenId).toBe(2);
+    expect(choose(logits, aTokenChoice({ forbiddenTokenIds: [0] })).tokenId).toBe(1);
+    const repetitive = aSampling({ repetitionPenalty: 2 });
+    const history = new TokenHistory(repetitive, [0]);
+    expect(choose(logits, aTokenChoice({ sampling: repetitive, history })).tokenId).toBe(1);
+  });
+
+  test("top-k, top-p and min-p count what is still allowed", () => {
+    const constraint = new SumConstraint({
+      vocabularyTokens: 40,
+      stopTokenIds: [],
+      completeEvery: 1,
+    });
+    const settings = [
+      sampling(),
+      sampling({ topK: 3 }),
+      sampling({ topP: 0.3 }),
+      sampling({ minP: 0.9 }),
+      sampling({ topK: 39, temperature: 50 }),
+    ];
+    for (const drawn of settings) {
+      const tokens = range(300).map((outputIndex) => {
+        return choose(wavy, aTokenChoice({ sampling: drawn, outputIndex, constraint })).tokenId;
+      });
+      expect(tokens.filter((token) => token % 3 === 0)).toEqual([]);
+      const kept = drawn.topK > 0 ? drawn.topK : wavy.length;
+      expect(new Set(tokens).size).toBeLessThanOrEqual(kept);
+    }
+  });
+
+  test("a sampler keeps nothing of one choice for the next", () => {
+    const sampler = new Sampler(wavy.length);
+    const plain = aTokenChoice({ sampling: sampling({ topP: 0.9, seed: 4 }) });
+    const first = range(20).map((outputIndex) => sampler.choose(wavy, { ...plain, outputIndex }));
+    const strict = aTokenChoice({ sampling: sampling({ topK: 2, logitBias: [[7, 99]] }) });
+    const again = range(20).map((outputIndex) => {
+      sampler.choose(wavy, { ...strict, forbiddenTokenIds: [1, 2, 3], outputIndex });
+      return sampler.choose(wavy, { ...plain, outputIndex });
+    });
+    expect(again).toEqual(first);
+  });
+});
+
+describe("log probabilities", () => {
+  test("are told only if they are asked for", () => {
+    const logits = Float32Array.of(1, 3, 2);
+    expect(choose(logits, aTokenChoice())).toEqual({ tokenId: 1 });
+    expect(choose(logits, aTokenChoice({ logprobsTop: 0 }))).toMatchObject({
+      tokenId: 1,
+      logprob: { tokenId: 1, top: [] },
+    });
+  });
+
+  test("are those of the raw logits, whatever the choice is made by", () => {
+    const logits = [0.5, 0.25, 0.25].map(Math.log);
+    const constraint = { allowedTokens: () => Int32Array.of(0b110), accept() {}, dispose() {} };
+    const settings = sampling({ temperature: 3, topK: 1, logitBias: [[2, 40]] });
+    const chosen = choose(
+      Float32Array.from(logits),
+      aTokenChoice({ sampling: settings, constraint, logprobsTop: 2 }),
+    );
+    expect(chosen.tokenId).toBe(2);
+    expect(chosen.logprob?.logprob).toBeCloseTo(Math.log(0.25), 6);
+    expect(chosen.logprob?.top.map(({ tokenId }) => tokenId)).toEqual([0, 1]);
+  });
+
+  test("and asking for them changes no token", () => {
+    for (const outputIndex of range(50)) {
+      const choice = aTokenChoice({ sampling: sampling({ topP: 0.8 }), outputIndex });
+      const { tokenId } = choose(wavy, { ...choice, logprobsTop: 5 });
+      expect(tokenId).toBe(choose(wavy, choice).tokenId);
+    }
+  });
+});
+
 describe("InvalidLogitsError", () => {
   test("is thrown for a logit that is not finite, greedy or not, wherever it stands", () => {
     for (const bad of [Number.NaN, Infinity, -Infinity]) {
@@ -168,5 +280,12 @@ describe("InvalidLogitsError", () => {
         expect(() => sampleToken(logits, sampling({ temperature }), 0)).toThrow(InvalidLogitsError);
       }
     }
+  });
+
+  test("is thrown where settings beyond their range make a logit infinite", () => {
+    const settings = aSampling({ repetitionPenalty: 1e-300 });
+    const history = new TokenHistory(settings, [0]);
+    const choice = aTokenChoice({ sampling: settings, history });
+    expect(() => choose(Float32Array.of(3e38, 1), choice)).toThrow("found Infinity for token 0");
   });
 });

@@ -157,8 +157,9 @@ describe.each(cases)("$subject.name in $precision", ({ subject, precision }) => 
             const alone = await outputsAlone(executor, text);
             for (const output of ["logits", "hidden"] as const) {
               for (const [position, bits] of mixed[index]?.[output] ?? []) {
-                const message = `${output} of text ${index}, position ${position}`;
-                expect(bits, message).toBe(alone[output].get(position));
+                expect(bits, `${output} of text ${index}, position ${position}`).toBe(
+                  alone[output].get(position),
+                );
               }
             }
           }
