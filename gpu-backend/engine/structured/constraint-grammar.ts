@@ -1,9 +1,17 @@
-import { unreachable } from "../../../src/base/assert.ts";
+import { assert, unreachable } from "../../../src/base/assert.ts";
 import type { ConstraintSpec } from "../generate-request.ts";
 import { anyOf, GrammarWriter, literal } from "./grammar-writer.ts";
 import { anyObject } from "./json-grammar.ts";
 import { addSchema } from "./schema-grammar.ts";
-import { TOOL_CALL_END, TOOL_CALL_START } from "./tool-call-format.ts";
+import {
+  AFTER_ARGUMENTS,
+  BEFORE_ARGUMENTS,
+  BEFORE_NAME,
+  TOOL_CALL_MARKER,
+} from "./tool-call-format.ts";
+
+/** Names that need no escape in JSON. */
+const TOOL_NAME = /^[\w-]{1,64}$/;
 
 type ToolCalls = Extract<ConstraintSpec, { kind: "tool-calls" }>;
 
@@ -26,17 +34,18 @@ export function constraintGrammar(spec: ConstraintSpec): string {
 
 function toolCalls(writer: GrammarWriter, spec: ToolCalls): string {
   const bodies = spec.tools.map(({ name, schema }) => {
+    assert(TOOL_NAME.test(name), "a tool's name was checked where it came in");
     const argumentsRule = addSchema(writer, JSON.parse(schema), `tools.${name}`);
-    const before = literal(`{"name": ${JSON.stringify(name)}, "arguments": `);
-    return `${before} ${argumentsRule} ${literal(`}${TOOL_CALL_END}`)}`;
+    const before = literal(BEFORE_NAME + name + BEFORE_ARGUMENTS);
+    return `${before} ${argumentsRule} ${literal(AFTER_ARGUMENTS)}`;
   });
   const body = writer.rule(bodies.join(" | "));
   if (spec.demand === "optional") {
     // The library follows free text itself, so that a marker cut anywhere by tokens is one.
     const options = `stop_eos=true, loop_after_dispatch=${String(spec.isParallel)}`;
-    return writer.rule(`TagDispatch((${literal(TOOL_CALL_START)}, ${body}), ${options})`);
+    return writer.rule(`TagDispatch((${literal(TOOL_CALL_MARKER)}, ${body}), ${options})`);
   }
-  const call = writer.rule(`${literal(TOOL_CALL_START)} ${body}`);
+  const call = writer.rule(`${literal(TOOL_CALL_MARKER)} ${body}`);
   if (!spec.isParallel) return call;
   const calls = writer.reserve();
   writer.define(calls, `${call} ${anyOf([calls, '""'])}`);
