@@ -1,11 +1,9 @@
 import { type ChatRequest, requestedOutputTokensMax } from "../../src/protocol/chat.ts";
-import { toolDemandOf } from "../../src/protocol/tools.ts";
-import type { ConstraintSpec } from "../engine/generate-request.ts";
 import type { AppContext } from "./app-context.ts";
+import { chatConstraint } from "./chat-constraint.ts";
 import { ChatFormat } from "./chat-format.ts";
 import { type Generation, generateRequests, newIdentity } from "./generation.ts";
 import { requireModel } from "./models-route.ts";
-import { ProblemError } from "./problem-error.ts";
 import type { Arrival } from "./read-request.ts";
 import { takePrompt } from "./take-prompt.ts";
 
@@ -16,7 +14,7 @@ export async function takeInChat(
   arrival: Arrival,
 ): Promise<Generation> {
   const model = requireModel(context, chat.model);
-  const constraint = constraintOf(chat);
+  const constraint = chatConstraint(chat);
   // A model that must not call tools had better not know of them.
   const tools = chat.tool_choice === "none" ? [] : (chat.tools ?? []);
   const promptTokens = await takePrompt(model, { kind: "chat", messages: chat.messages, tools });
@@ -39,6 +37,7 @@ export async function takeInChat(
     labels: model.tokenLabels,
     includesUsage: chat.stream_options?.include_usage === true,
     includesLogprobs: chat.logprobs,
+    mayCallTools: constraint?.kind === "tool-calls",
   });
   return {
     model,
@@ -49,11 +48,4 @@ export async function takeInChat(
     promptParam: "messages",
     format,
   };
-}
-
-function constraintOf(chat: ChatRequest): ConstraintSpec | undefined {
-  const isConstrained = chat.response_format.type !== "text";
-  if (!isConstrained && toolDemandOf(chat) === undefined) return undefined;
-  const param = isConstrained ? "response_format" : "tools";
-  throw new ProblemError({ code: "unsupported_parameter", param });
 }

@@ -2,6 +2,7 @@ import { createLog } from "../../gpu-backend/log.ts";
 import { runEngine } from "../../gpu-backend/run-engine.ts";
 import { parseSettings } from "../../gpu-backend/settings.ts";
 import type { ChatCompletion, ChatCompletionChunk } from "../../src/protocol/chat-response.ts";
+import type { Completion } from "../../src/protocol/completion-response.ts";
 import type { ErrorEnvelope } from "../../src/protocol/errors.ts";
 import { eventually } from "./eventually.ts";
 
@@ -13,6 +14,8 @@ export interface TestEngine {
   readonly url: string;
   readonly log: readonly LogLine[];
   fetch(path: string, init?: RequestInit): Promise<Response>;
+  /** Posts to a route; `model` is filled in. */
+  post(path: string, body: object, init?: RequestInit): Promise<Response>;
   /** Posts a chat request; `model` and a question are filled in. */
   chat(body: object, init?: RequestInit): Promise<Response>;
   /** The value of one metric without labels. */
@@ -46,6 +49,12 @@ export async function startEngine(
     }
     return fetch(`${url}${path}`, { ...init, headers });
   };
+  const post = (path: string, body: object, init?: RequestInit): Promise<Response> =>
+    send(path, {
+      method: "POST",
+      body: JSON.stringify({ model: "sluice-tiny", ...body }),
+      ...init,
+    });
   const metric = async (name: string): Promise<number> => {
     const text = await (await send("/metrics")).text();
     const [, value] = new RegExp(`^${name} (\\S+)$`, "m").exec(text) ?? [];
@@ -56,12 +65,9 @@ export async function startEngine(
     url,
     log,
     fetch: send,
+    post,
     chat: (body, init) =>
-      send("/v1/chat/completions", {
-        method: "POST",
-        body: JSON.stringify({ model: "sluice-tiny", messages: [question("Hello!")], ...body }),
-        ...init,
-      }),
+      post("/v1/chat/completions", { messages: [question("Hello!")], ...body }, init),
     metric,
     idleKvUsage: async () => {
       await eventually("the engine is idle", async () => {
@@ -91,6 +97,22 @@ export async function readCompletion(response: Response): Promise<ChatCompletion
   if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`);
   const completion: ChatCompletion = JSON.parse(await response.text());
   return completion;
+}
+
+/** Reads a whole completion; throws unless it is one. */
+export async function readText(response: Response): Promise<Completion> {
+  if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`);
+  const completion: Completion = JSON.parse(await response.text());
+  return completion;
+}
+
+/** Reads the chunks of a stream that ended well; throws unless it did. */
+export async function readChunks<Chunk>(response: Response): Promise<Chunk[]> {
+  if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`);
+  const frames = (await response.text()).split("\n\n").filter((frame) => frame.includes("data: "));
+  const datas = frames.map((frame) => frame.slice(frame.indexOf("data: ") + "data: ".length));
+  if (datas.at(-1) !== "[DONE]") throw new Error(`Expected [DONE], found ${datas.at(-1)}`);
+  return datas.slice(0, -1).map((data) => JSON.parse(data));
 }
 
 /** Reads an error; the status is that of the response. */

@@ -10,11 +10,13 @@ function hearText(group: AnswerGroup, choice: number, text: string): void {
   for (const event of tokensOf(text)) group.hear(choice, event);
 }
 
+function describePart({ choice, part }: ChoicePart): string {
+  return `${choice} ${part.kind === "text" ? part.text : part.kind}`;
+}
+
 /** Reads on until nothing more is there. */
 async function readAll(group: AnswerGroup): Promise<string[]> {
   const read: string[] = [];
-  const describePart = ({ choice, part }: ChoicePart): string =>
-    `${choice} ${part.kind === "text" ? part.text : part.kind}`;
   for (;;) {
     const next = await group.next(0);
     if (next === undefined || read.length > 20) return read;

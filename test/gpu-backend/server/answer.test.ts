@@ -147,10 +147,12 @@ describe("Answer", () => {
   });
 });
 
-describe("the log probabilities of an answer", () => {
-  const tokenIds = (parts: readonly AnswerPart[]) =>
-    parts.map((part) => (part.kind === "text" ? part.logprobs.map((one) => one.tokenId) : []));
+/** Of each part the tokens whose log probabilities it tells. */
+function tokenIds(parts: readonly AnswerPart[]): number[][] {
+  return parts.map((part) => (part.kind === "text" ? part.logprobs.map((one) => one.tokenId) : []));
+}
 
+describe("the log probabilities of an answer", () => {
   test("are one a token that is counted, the last one's among them", () => {
     const { answer } = aByteAnswer({ stop: ["lo"] });
     for (const event of tokensOf("hello world", true)) answer.hear(event);

@@ -23,6 +23,8 @@ function problemOf(extra: object) {
   return validated.problem;
 }
 
+const biases = (count: number) =>
+  Object.fromEntries(Array.from({ length: count }, (_, id) => [id, 1]));
 const acceptedMessage = (message: object) => accepted({ messages: [message] }).messages[0];
 const problemOfMessage = (message: unknown) => problemOf({ messages: [HELLO, message] });
 
@@ -141,8 +143,6 @@ describe("ChatRequest", () => {
       [5, 100],
       [7, -100],
     ]);
-    const biases = (count: number) =>
-      Object.fromEntries(Array.from({ length: count }, (_, id) => [id, 1]));
     expect(accepted({ logit_bias: biases(4096) }).logit_bias).toHaveLength(4096);
     expect(problemOf({ logit_bias: biases(4097) })).toMatchObject({ param: "logit_bias" });
   });

@@ -18,6 +18,9 @@ function problemOf(extra: object) {
   return validated.problem;
 }
 
+const text = (value: string) => ({ kind: "text", text: value });
+const tokens = (...tokenIds: number[]) => ({ kind: "tokens", tokenIds });
+
 describe("CompletionRequest", () => {
   test("an answer has 16 tokens unless it is said otherwise", () => {
     expect(accepted({}).max_tokens).toBe(16);
@@ -61,8 +64,6 @@ describe("CompletionRequest", () => {
   });
 
   test("a prompt is a text, several, tokens, or several lists of tokens", () => {
-    const text = (value: string) => ({ kind: "text", text: value });
-    const tokens = (...tokenIds: number[]) => ({ kind: "tokens", tokenIds });
     expect(accepted({ prompt: "" }).prompt).toEqual([text("")]);
     expect(accepted({ prompt: ["a", "b"] }).prompt).toEqual([text("a"), text("b")]);
     expect(accepted({ prompt: [3, 4] }).prompt).toEqual([tokens(3, 4)]);
@@ -70,15 +71,16 @@ describe("CompletionRequest", () => {
   });
 });
 
+const isTokenizeRequest = (extra: object) =>
+  validate(TokenizeRequest, { model: "sluice-tiny", ...extra }).kind === "valid";
+
 describe("TokenizeRequest", () => {
   const messages = [{ role: "user", content: "Hi" }];
 
   test("is about a text or about a conversation, never both and never neither", () => {
-    const isValid = (extra: object) =>
-      validate(TokenizeRequest, { model: "sluice-tiny", ...extra }).kind === "valid";
-    expect(isValid({ prompt: "" })).toBe(true);
-    expect(isValid({ messages })).toBe(true);
-    expect(isValid({})).toBe(false);
-    expect(isValid({ prompt: "Hi", messages })).toBe(false);
+    expect(isTokenizeRequest({ prompt: "" })).toBe(true);
+    expect(isTokenizeRequest({ messages })).toBe(true);
+    expect(isTokenizeRequest({})).toBe(false);
+    expect(isTokenizeRequest({ prompt: "Hi", messages })).toBe(false);
   });
 });
