@@ -15,12 +15,8 @@ import type { CompareUrgency } from "../../../gpu-backend/engine/scheduler.ts";
 import { compareArrival } from "../../../gpu-backend/engine/scheduler.ts";
 import type { Random } from "../../../src/base/random.ts";
 import { seededRandom } from "../../../src/base/random.ts";
-import {
-  aGenerateRequest,
-  anEngine,
-  aSampling,
-  hashBlockReadably,
-} from "../../support/engine-builders.ts";
+import { aGenerateRequest, aSampling, hashBlockReadably } from "../../support/engine-builders.ts";
+import { MemoryEngine } from "../../support/memory-engine.ts";
 import {
   type AloneAnswer,
   generateAlone,
@@ -326,21 +322,12 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, pree
   expect(Math.min(...rarest, ...Object.values(told))).toBeGreaterThan(100);
 });
 
-/** Serves requests that arrive together. Returns the tokens of each, and the engine. */
+/** Serves requests that arrive together. */
 function serve(requests: readonly GenerateRequest[], options: Partial<EngineOptions>) {
-  const pool = { blockTokens: 4, blockCount: 64, vocabularyTokens: VOCABULARY_TOKENS, ...options };
-  const engine = anEngine(pool);
-  const model = new PagedMemoryModel(pool);
-  const sampler = new Sampler(VOCABULARY_TOKENS);
-  const tokensById = new Map(requests.map(({ id }) => [id, [] as number[]]));
-  const events = requests.flatMap((request) => engine.submit(request, 0));
-  for (let { batch } = engine.plan(0); batch !== undefined; { batch } = engine.plan(0)) {
-    events.push(...engine.commit(batch, sampleBatch(sampler, batch, model.run(batch))));
-  }
-  for (const event of events) {
-    if (event.kind === "token") tokensById.get(event.id)?.push(event.tokenId);
-  }
-  return { engine, tokensById };
+  const served = new MemoryEngine(options);
+  for (const request of requests) served.submit(request);
+  served.runToEnd();
+  return served;
 }
 
 const sampling = aSampling({ temperature: 0.8, topP: 0.95, seed: 11 });
@@ -352,36 +339,36 @@ const long = aGenerateRequest({
   outputTokensMax: 20,
   sampling,
 });
-const alone = serve([long], {}).tokensById.get("long");
+const alone = serve([long], {}).tokensOf("long");
 
 test("a batched request gets the tokens it gets alone", () => {
   const others = [1, 2, 3].map((seed) =>
     aGenerateRequest({ id: `other ${seed}`, promptTokens: promptOf(seed, 9 + seed), sampling }),
   );
-  const { engine, tokensById } = serve([...others, long], {});
-  expect(tokensById.get("long")).toEqual(alone);
-  expect(engine.counters.finished.length).toBe(4);
+  const served = serve([...others, long], {});
+  expect(served.tokensOf("long")).toEqual(alone);
+  expect(served.engine.counters.finished.length).toBe(4);
 });
 
 test("a prompt in chunks yields the tokens of a whole one", () => {
   for (const batchTokensMax of [1, 3, 4, 7]) {
-    const { tokensById } = serve([long], { batchTokensMax, sequencesMax: 1 });
-    expect(tokensById.get("long")).toEqual(alone);
+    const served = serve([long], { batchTokensMax, sequencesMax: 1 });
+    expect(served.tokensOf("long")).toEqual(alone);
   }
 });
 
 test("a prefix hit yields the tokens of a miss", () => {
   const first = { ...long, id: "first", outputTokensMax: 1 };
-  const { engine, tokensById } = serve([first, long], { sequencesMax: 1 });
-  expect(engine.counters.prefix.hitTokens).toBe(20);
-  expect(tokensById.get("long")).toEqual(alone);
+  const served = serve([first, long], { sequencesMax: 1 });
+  expect(served.engine.counters.prefix.hitTokens).toBe(20);
+  expect(served.tokensOf("long")).toEqual(alone);
 });
 
 test("a preempted request gets the tokens of an uninterrupted one", () => {
   const rival = { ...long, id: "rival", promptTokens: promptOf(7, 23), outputTokensMax: 30 };
   for (const prefixCache of [true, false]) {
-    const { engine, tokensById } = serve([rival, long], { blockCount: 14, prefixCache });
-    expect(engine.counters.preemptions).toBeGreaterThan(0);
-    expect(tokensById.get("long")).toEqual(alone);
+    const served = serve([rival, long], { blockCount: 14, prefixCache });
+    expect(served.engine.counters.preemptions).toBeGreaterThan(0);
+    expect(served.tokensOf("long")).toEqual(alone);
   }
 });
