@@ -102,6 +102,7 @@ function threadOptionsOf(settings: Settings): EngineThreadOptions {
     sequencesMax: settings.sequencesMax,
     queueMax: settings.queueMax,
     prefixCache: settings.prefixCache,
+    scheduling: settings.scheduling,
   };
 }
 

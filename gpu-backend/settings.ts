@@ -2,6 +2,7 @@ import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import * as z from "zod";
+import type { Scheduling } from "./engine/scheduling.ts";
 
 /** What one engine is started with. */
 export interface Settings {
@@ -18,6 +19,7 @@ export interface Settings {
   readonly queueMax: number;
   readonly requireSalt: boolean;
   readonly prefixCache: boolean;
+  readonly scheduling: Scheduling;
   readonly poolUrl: string | undefined;
   /** Absent: the address that the engine listens on. */
   readonly advertiseUrl: string | undefined;
@@ -65,6 +67,14 @@ const FLAGS: Readonly<Record<string, Flag>> = {
   "max-sequences": { argument: "N", help: "requests that may run at once", default: "16" },
   "max-queue": { argument: "N", help: "requests that may wait to run", default: "64" },
   "require-salt": { help: "refuse requests without the header x-gw-cache-salt" },
+  policy: {
+    argument: "fcfs|priority|least-slack",
+    help: "who is served first",
+    default: "fcfs",
+  },
+  "keep-tbt": {
+    help: "shorten steps to the TBT targets of running requests; least-slack always does",
+  },
   "no-prefix-cache": { help: "compute every prompt from its first token on" },
   "pool-url": { argument: "URL", help: "pool to report to: ws(s)://HOST/internal/pools/POOL" },
   "advertise-url": {
@@ -103,6 +113,7 @@ const FlagValues = z.object({
   "max-batch-tokens": integer(1, 65_536),
   "max-sequences": integer(1, 1024),
   "max-queue": integer(1, 100_000),
+  policy: z.enum(["fcfs", "priority", "least-slack"], "fcfs, priority or least-slack"),
   "pool-url": urlOf(/^wss?$/, "a URL such as ws://HOST/internal/pools/POOL").optional(),
   "advertise-url": urlOf(/^https?$/, "a URL such as http://HOST:PORT").optional(),
   "drain-ms": integer(0, 3_600_000),
@@ -235,6 +246,10 @@ function toSettings(
     queueMax: values["max-queue"],
     requireSalt: switches.has("require-salt"),
     prefixCache: !switches.has("no-prefix-cache"),
+    scheduling: {
+      policy: values.policy,
+      keepsTbt: switches.has("keep-tbt") || values.policy === "least-slack",
+    },
     poolUrl: values["pool-url"],
     advertiseUrl: values["advertise-url"],
     drainMs: values["drain-ms"],

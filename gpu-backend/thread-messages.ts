@@ -1,4 +1,5 @@
 import type { GenerateEvent, GenerateRequest } from "./engine/generate-request.ts";
+import type { Scheduling } from "./engine/scheduling.ts";
 
 /** What the engine thread is started with. */
 export interface EngineThreadOptions {
@@ -11,6 +12,7 @@ export interface EngineThreadOptions {
   readonly sequencesMax: number;
   readonly queueMax: number;
   readonly prefixCache: boolean;
+  readonly scheduling: Scheduling;
 }
 
 /** All that the engine thread is given at its start. */

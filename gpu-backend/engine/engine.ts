@@ -19,6 +19,7 @@ import type { ComputedRow, RowResult } from "./row-result.ts";
 import type { CompareUrgency } from "./scheduler.ts";
 import { compareArrival, Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
+import type { StepForecast } from "./step-model.ts";
 import type { TokenConstraint } from "./token-constraint.ts";
 
 export interface EngineOptions {
@@ -35,7 +36,14 @@ export interface EngineOptions {
   readonly hashBlock: HashBlock;
   /** First come, first served unless given. */
   readonly compareUrgency?: CompareUrgency;
+  /** What steps will take. Without it nothing is decided by time but what is late already. */
+  readonly forecast?: StepForecast;
+  /** A step has no more prefill than keeps the TBT targets of those that decode. Needs a forecast. */
+  readonly keepsTbt?: boolean;
 }
+
+/** How a request ends before anything is done for it. */
+export type TurnedAway = Extract<GenerateEvent, { kind: "refused" | "failed" }>;
 
 /** What the next step computes, and what became of requests while it was decided. */
 export interface Plan {
@@ -70,6 +78,8 @@ export class Engine {
       sequencesMax: options.sequencesMax,
       batchTokensMax: options.batchTokensMax,
       compareUrgency: options.compareUrgency ?? compareArrival,
+      forecast: options.forecast,
+      keepsTbt: options.keepsTbt ?? false,
     });
   }
 
@@ -89,6 +99,7 @@ export class Engine {
     const sequence = new Sequence({
       request,
       arrivalNumber: this.#arrivals,
+      arrivedAtMs: nowMs,
       outputTokensMax: Math.min(
         request.outputTokensMax,
         this.#sequenceTokensMax - request.promptTokens.length,
@@ -102,6 +113,11 @@ export class Engine {
     this.#requests.set(request.id, sequence);
     this.#scheduler.enqueue(sequence);
     return [];
+  }
+
+  /** Counts the end of a request that never came to be submitted. */
+  turnAway(ending: TurnedAway): GenerateEvent[] {
+    return this.#eventCounter.count([ending]);
   }
 
   /**
@@ -157,12 +173,6 @@ export class Engine {
     this.#pendingStep = undefined;
     const events = [...cancelledIds].map((id) => this.#finish(this.#sequenceOf(id), "cancelled"));
     return this.#eventCounter.count(events);
-  }
-
-  /** Gives back what live requests hold outside of the engine, which is then not to be used any more. */
-  close(): void {
-    for (const sequence of this.#requests.values()) sequence.dispose();
-    this.#requests.clear();
   }
 
   /** Refuses whatever comes from now on; what is here goes on to its end. */

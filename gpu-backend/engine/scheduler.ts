@@ -2,12 +2,16 @@ import { assert } from "../../src/base/assert.ts";
 import type { Batch, BatchRow } from "./batch.ts";
 import type { KvCache } from "./kv-cache/kv-cache.ts";
 import type { Sequence } from "./sequence.ts";
+import { StepBudget } from "./step-budget.ts";
+import type { StepForecast } from "./step-model.ts";
 
 /** Negative if `a` comes before `b`: gets its share first, is admitted first, is preempted last. */
 export type CompareUrgency = (a: Sequence, b: Sequence, nowMs: number) => number;
 
 /** First come, first served. */
-export const compareArrival: CompareUrgency = (a, b) => a.arrivalNumber - b.arrivalNumber;
+export function compareArrival(a: Sequence, b: Sequence): number {
+  return a.arrivalNumber - b.arrivalNumber;
+}
 
 export interface SchedulerOptions {
   /** Sequences that run at once. */
@@ -15,11 +19,15 @@ export interface SchedulerOptions {
   /** Tokens of one step; at least `sequencesMax`, so that every decode gets its one. */
   readonly batchTokensMax: number;
   readonly compareUrgency: CompareUrgency;
+  /** What steps will take; needed for whatever is decided by time. */
+  readonly forecast?: StepForecast | undefined;
+  /** A step has no more prefill than keeps the TBT targets of those that decode. */
+  readonly keepsTbt: boolean;
 }
 
 /**
- * Hands the token budget of each step to sequences: those that run, in order of urgency, then those
- * that wait.
+ * Hands the budget of each step to sequences: those that run, in order of urgency, then those that
+ * wait. Whoever decodes gets its token in every step.
  *
  * The victim of a preemption is always the least urgent sequence that runs. The running ones get
  * their shares in that same order, so a victim has none yet, and no share is ever taken back.
@@ -83,27 +91,27 @@ export class Scheduler {
    * preempt, but counts nothing as computed: without a commit the same tokens are planned again.
    */
   plan(nowMs: number): Batch | undefined {
-    const { batchTokensMax, compareUrgency } = this.#options;
+    const { batchTokensMax, compareUrgency, keepsTbt, forecast } = this.#options;
     this.#running.sort((a, b) => compareUrgency(a, b, nowMs));
+    const budget = new StepBudget({
+      tokensMax: batchTokensMax,
+      running: this.#running,
+      forecast: keepsTbt ? forecast : undefined,
+    });
     const rows: BatchRow[] = [];
-    let budgetTokens = batchTokensMax;
     const preemptionsBefore = this.#preemptions;
-    for (let index = 0; index < this.#running.length && budgetTokens > 0; index++) {
+    for (let index = 0; index < this.#running.length; index++) {
       const sequence = this.#running[index];
-      if (sequence === undefined || !this.#makeRoom(sequence)) break;
-      const row = this.#toRow(sequence, budgetTokens);
-      rows.push(row);
-      budgetTokens -= row.tokens.length;
+      if (sequence === undefined || !this.#makeRoom(sequence, budget, nowMs)) break;
+      this.#share(rows, budget, sequence);
     }
     // Whoever was preempted would only be displaced again by an admission into the room it left.
-    if (this.#preemptions === preemptionsBefore) {
-      budgetTokens = this.#admitWaiting(rows, budgetTokens, nowMs);
-    }
+    if (this.#preemptions === preemptionsBefore) this.#admitWaiting(rows, budget, nowMs);
     if (rows.length === 0) {
       assert(this.#waiting.length + this.#running.length === 0, "A step moves somebody forward");
       return undefined;
     }
-    return { rows, totalTokens: batchTokensMax - budgetTokens };
+    return { rows, totalTokens: rows.reduce((sum, { tokens }) => sum + tokens.length, 0) };
   }
 
   /** Throws unless every sequence is in one place, and exactly the running ones hold blocks. */
@@ -127,19 +135,20 @@ export class Scheduler {
   }
 
   /** Finds blocks for all known tokens. Returns false if the sequence itself had to give way. */
-  #makeRoom(sequence: Sequence): boolean {
+  #makeRoom(sequence: Sequence, budget: StepBudget, nowMs: number): boolean {
     while (!this.#kvCache.extend(sequence.id, sequence.knownTokens)) {
       const victim = this.#running.pop();
       assert(victim !== undefined && this.#running.length > 0, "A sequence alone fits the pool");
-      this.#preempt(victim);
+      this.#preempt(victim, nowMs);
+      budget.release(victim);
       if (victim === sequence) return false;
     }
     return true;
   }
 
-  #preempt(victim: Sequence): void {
+  #preempt(victim: Sequence, nowMs: number): void {
     this.#kvCache.release(victim.id);
-    victim.preempt();
+    victim.preempt(nowMs);
     if (victim.readsPrefixCache) {
       victim.expectHit(this.#kvCache.hitTokens(victim.chain, victim.knownTokens));
     }
@@ -148,18 +157,15 @@ export class Scheduler {
   }
 
   /** Admits in order of urgency until one does not fit: nobody jumps ahead of it. */
-  #admitWaiting(rows: BatchRow[], budgetTokens: number, nowMs: number): number {
+  #admitWaiting(rows: BatchRow[], budget: StepBudget, nowMs: number): void {
     const { sequencesMax, compareUrgency } = this.#options;
-    let remainingTokens = budgetTokens;
     this.#waiting.sort((a, b) => compareUrgency(a, b, nowMs));
-    while (remainingTokens > 0 && this.#running.length < sequencesMax) {
+    while (this.#running.length < sequencesMax) {
       const sequence = this.#waiting[0];
-      if (sequence === undefined || !this.#tryAdmit(sequence)) break;
-      const row = this.#toRow(sequence, remainingTokens);
-      rows.push(row);
-      remainingTokens -= row.tokens.length;
+      if (sequence === undefined || budget.tokensFor(sequence) === 0) break;
+      if (!this.#tryAdmit(sequence)) break;
+      this.#share(rows, budget, sequence);
     }
-    return remainingTokens;
   }
 
   #tryAdmit(sequence: Sequence): boolean {
@@ -180,9 +186,12 @@ export class Scheduler {
     return true;
   }
 
-  #toRow(sequence: Sequence, tokensMax: number): BatchRow {
-    const tokens = sequence.nextTokens(tokensMax);
+  /** Adds what the budget has for a sequence, which may be nothing. */
+  #share(rows: BatchRow[], budget: StepBudget, sequence: Sequence): void {
+    const tokens = sequence.nextTokens(budget.tokensFor(sequence));
+    if (tokens.length === 0) return;
+    budget.take(sequence, tokens.length);
     const endPosition = sequence.computedTokens + tokens.length;
-    return sequence.toRow(tokens, this.#kvCache.blockTable(sequence.id, endPosition));
+    rows.push(sequence.toRow(tokens, this.#kvCache.blockTable(sequence.id, endPosition)));
   }
 }

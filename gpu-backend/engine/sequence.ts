@@ -16,6 +16,7 @@ export interface SequenceOptions {
   readonly request: GenerateRequest;
   /** 1, 2, 3 … in the order of arrival. */
   readonly arrivalNumber: number;
+  readonly arrivedAtMs: number;
   /** The request's own limit, or what the context leaves if that is less. */
   readonly outputTokensMax: number;
   readonly hashing: BlockHashing;
@@ -49,6 +50,7 @@ const SCORED_TOKENS_MAX = 64;
 export class Sequence {
   readonly request: GenerateRequest;
   readonly arrivalNumber: number;
+  readonly arrivedAtMs: number;
   readonly outputTokensMax: number;
   readonly chain: BlockChain;
   /** The prompt, then the output. */
@@ -65,11 +67,13 @@ export class Sequence {
   #expectedHitTokens = 0;
   #cachedTokens: number | undefined;
   #hasStarted = false;
+  #preemptedAtMs: number | undefined;
 
   constructor(options: SequenceOptions) {
     const { request } = options;
     this.request = request;
     this.arrivalNumber = options.arrivalNumber;
+    this.arrivedAtMs = options.arrivedAtMs;
     this.outputTokensMax = options.outputTokensMax;
     this.#tokens = [...request.promptTokens];
     this.#stopTokenIds = new Set(request.stopTokenIds);
@@ -128,6 +132,11 @@ export class Sequence {
     return this.#hasStarted;
   }
 
+  /** Since when it waits without the KV it had; `undefined` unless it was preempted. */
+  get preemptedAtMs(): number | undefined {
+    return this.#preemptedAtMs;
+  }
+
   /** False for a request that is told about each token of its prompt: it has to compute them all. */
   get readsPrefixCache(): boolean {
     return this.#promptLogprobs === undefined && this.#pooledMean === undefined;
@@ -168,6 +177,7 @@ export class Sequence {
   /** Begins to run, with the KV of `hitTokens` leading tokens found in the cache. */
   admit(hitTokens: number): void {
     assert(this.#computedTokens === 0, `Sequence ${this.id} waited without KV`);
+    this.#preemptedAtMs = undefined;
     this.#computedTokens = hitTokens;
     this.#expectedHitTokens = 0;
     this.#cachedTokens ??= hitTokens;
@@ -188,7 +198,8 @@ export class Sequence {
   }
 
   /** Loses its KV. All known tokens, the output among them, will be computed again. */
-  preempt(): void {
+  preempt(nowMs: number): void {
+    this.#preemptedAtMs = nowMs;
     this.#computedTokens = 0;
     this.#prefillTokens = this.#tokens.length;
   }

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { EngineClient, type EngineClientOptions } from "../../gpu-backend/engine-client.ts";
 import type { EngineEvent } from "../../gpu-backend/thread-messages.ts";
-import { aGenerateRequest } from "../support/engine-builders.ts";
+import { aGenerateRequest, aScheduling } from "../support/engine-builders.ts";
 
 const FAULTY_THREAD = new URL("../support/faulty-engine-thread.mjs", import.meta.url);
 
@@ -16,6 +16,7 @@ function aClient(fault: string, options: Partial<EngineClientOptions> = {}): Eng
       sequencesMax: 2,
       queueMax: 1,
       prefixCache: true,
+      scheduling: aScheduling(),
     },
     threadUrl: FAULTY_THREAD,
     ...options,

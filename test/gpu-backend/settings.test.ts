@@ -29,6 +29,7 @@ describe("parseSettings", () => {
       precision: "int8",
       blockCount: undefined,
       prefixCache: true,
+      scheduling: { policy: "fcfs", keepsTbt: false },
       requireSalt: false,
       secret: undefined,
     });
@@ -40,7 +41,7 @@ describe("parseSettings", () => {
       "--model /models/other --host 0.0.0.0 --port=8000 --precision f32 --kv-blocks 12",
       "--block-tokens 32 --max-batch-tokens 64 --max-sequences 4 --max-queue 5 --require-salt",
       "--no-prefix-cache --pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
-      "--drain-ms 0 --exit-with-stdin",
+      "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt",
     );
     expect(settingsOf(argv, SECRET)).toEqual({
       modelDirectory: "/models/other",
@@ -55,6 +56,7 @@ describe("parseSettings", () => {
       queueMax: 5,
       requireSalt: true,
       prefixCache: false,
+      scheduling: { policy: "priority", keepsTbt: true },
       poolUrl: "ws://edge/internal/pools/p",
       advertiseUrl: "http://me:8000",
       drainMs: 0,

@@ -7,6 +7,7 @@ import type {
   Sampling,
 } from "../../gpu-backend/engine/generate-request.ts";
 import type { RowResult } from "../../gpu-backend/engine/row-result.ts";
+import type { Scheduling } from "../../gpu-backend/engine/scheduling.ts";
 import type { TokenChoice } from "../../gpu-backend/engine/token-choice.ts";
 import { TokenHistory } from "../../gpu-backend/engine/token-history.ts";
 
@@ -76,6 +77,11 @@ export function anEngine(overrides: Partial<EngineOptions> = {}): Engine {
     hashBlock: hashBlockReadably,
     ...overrides,
   });
+}
+
+/** What an engine is started with that nobody asked for anything else. */
+export function aScheduling(overrides: Partial<Scheduling> = {}): Scheduling {
+  return { policy: "fcfs", keepsTbt: false, ...overrides };
 }
 
 /** Results for the rows of a batch: these tokens for those that choose one, in order; no states. */

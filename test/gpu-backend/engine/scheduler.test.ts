@@ -50,7 +50,12 @@ describe("the token budget", () => {
 
   test("must have a token for every sequence that can run", () => {
     const kvCache = new KvCache({ blockCount: 4, blockTokens: 16, prefixCache: true });
-    const options = { batchTokensMax: 3, sequencesMax: 4, compareUrgency: compareArrival };
+    const options = {
+      batchTokensMax: 3,
+      sequencesMax: 4,
+      compareUrgency: compareArrival,
+      keepsTbt: false,
+    };
     expect(() => new Scheduler(kvCache, options)).toThrow("a token for every sequence");
   });
 });

@@ -14,6 +14,7 @@ const aSequence = (promptTokens: number, overrides: Partial<GenerateRequest> = {
   return new Sequence({
     request,
     arrivalNumber: 1,
+    arrivedAtMs: 0,
     outputTokensMax: request.outputTokensMax,
     hashing: { hashBlock: hashBlockReadably, blockTokens: 4, modelRevision: "m" },
   });
@@ -59,7 +60,7 @@ describe("Sequence", () => {
     const sequence = aSequence(5);
     sequence.admit(0);
     compute(sequence, 5);
-    sequence.preempt();
+    sequence.preempt(0);
     expect(sequence).toMatchObject({ computedTokens: 0, outputTokens: 1, uncachedTokens: 6 });
     sequence.expectHit(4);
     expect(sequence.uncachedTokens).toBe(2);
@@ -71,7 +72,7 @@ describe("Sequence", () => {
   test("remembers what was cached at its first admission", () => {
     const sequence = aSequence(9);
     sequence.admit(4);
-    sequence.preempt();
+    sequence.preempt(0);
     sequence.admit(8);
     expect(sequence.cachedTokens).toBe(4);
   });
@@ -81,7 +82,7 @@ describe("Sequence", () => {
     sequence.admit(8);
     expect(sequence.hasStarted).toBe(false);
     compute(sequence, 1);
-    sequence.preempt();
+    sequence.preempt(0);
     expect(sequence.hasStarted).toBe(true);
   });
 
@@ -105,7 +106,7 @@ describe("Sequence", () => {
     const nextTokens = first.scoring?.nextTokens ?? new Int32Array(0);
     expect(nextTokens).toEqual(Int32Array.from(tokenRange(64, 1001)));
     sequence.commit(first, { kind: "computed", promptLogprobs: scoresOf(nextTokens) });
-    sequence.preempt();
+    sequence.preempt(0);
     sequence.admit(0);
     // What is scored already is only computed: its KV was lost, its logits are known.
     expect(compute(sequence, 50).row.output).toBe("none");

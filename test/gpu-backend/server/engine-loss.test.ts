@@ -9,6 +9,7 @@ import { DispatchTracker } from "../../../gpu-backend/server/dispatch-tracker.ts
 import { createEngineMetrics } from "../../../gpu-backend/server/engine-metrics.ts";
 import { listen } from "../../../gpu-backend/server/listen.ts";
 import { TokenLabels } from "../../../gpu-backend/server/token-labels.ts";
+import { aScheduling } from "../../support/engine-builders.ts";
 import { eventually } from "../../support/eventually.ts";
 import { question, readProblem } from "../../support/running-engine.ts";
 
@@ -27,6 +28,7 @@ async function serveOver(fault: string, options: { isLoaded: boolean } = { isLoa
       sequencesMax: 2,
       queueMax: 1,
       prefixCache: true,
+      scheduling: aScheduling(),
     },
     threadUrl: FAULTY_THREAD,
   });

@@ -1,0 +1,90 @@
+import type { Sequence } from "./sequence.ts";
+import { addWork, NO_WORK, type StepForecast, type StepWork, workOfChunk } from "./step-model.ts";
+
+/** A prediction is a mean, and about half of the steps take longer. */
+const KEPT_TARGET_RATIO = 0.9;
+/** Prefill that a step computes however long it takes, so that decodes hold nobody up for good. */
+const PREFILL_TOKENS_MIN = 16;
+
+export interface StepBudgetOptions {
+  readonly tokensMax: number;
+  /** The sequences that run when the step is planned. */
+  readonly running: readonly Sequence[];
+  /** Given: no more prefill than keeps the TBT targets of those that decode. */
+  readonly forecast: StepForecast | undefined;
+}
+
+/**
+ * What one step may still compute: so many tokens, in so much time.
+ *
+ * Each decode has its one token set aside from the beginning, so that no prefill, however urgent, opens a
+ * gap in an answer, and prefills share what is left. With a forecast the step is kept as short as
+ * the tightest TBT target wants it. A target that a step of the decodes alone would miss
+ * is not looked at: it is lost, and to hold prefill back would only lose others.
+ */
+export class StepBudget {
+  readonly #forecast: StepForecast | undefined;
+  readonly #stepMsMax: number;
+  /** Those whose token is set aside. */
+  readonly #decodes: Set<Sequence>;
+  #tokens: number;
+  #prefillTokens = 0;
+  #prefillWork = NO_WORK;
+
+  constructor({ tokensMax, running, forecast }: StepBudgetOptions) {
+    this.#forecast = forecast;
+    this.#decodes = new Set(running.filter((sequence) => sequence.uncomputedTokens === 1));
+    this.#tokens = tokensMax - this.#decodes.size;
+    const decodesMs = forecast?.predictMs(this.#work()) ?? 0;
+    const limitsMs = [...this.#decodes]
+      .filter((sequence) => sequence.outputTokens > 0)
+      .map(({ request }) => KEPT_TARGET_RATIO * (request.tbtTargetMs ?? Infinity))
+      .filter((limitMs) => limitMs >= decodesMs);
+    this.#stepMsMax = Math.min(Infinity, ...limitsMs);
+  }
+
+  /** How many tokens of this sequence the step may compute; 0 when there is no room left. */
+  tokensFor(sequence: Sequence): number {
+    if (this.#decodes.has(sequence)) return 1;
+    const tokensMax = Math.min(this.#tokens, sequence.uncomputedTokens);
+    const forecast = this.#forecast;
+    if (forecast === undefined || this.#stepMsMax === Infinity) return tokensMax;
+    const tokensMin = Math.min(tokensMax, Math.max(0, PREFILL_TOKENS_MIN - this.#prefillTokens));
+    const work = this.#work();
+    return largestInteger(tokensMin, tokensMax, (tokens) => {
+      const chunk = workOfChunk(sequence.computedTokens, tokens);
+      return forecast.predictMs(addWork(work, chunk)) <= this.#stepMsMax;
+    });
+  }
+
+  /** Takes what a sequence computes, at most what `tokensFor` allowed. */
+  take(sequence: Sequence, tokens: number): void {
+    if (this.#decodes.has(sequence)) return;
+    this.#tokens -= tokens;
+    this.#prefillTokens += tokens;
+    this.#prefillWork = addWork(this.#prefillWork, workOfChunk(sequence.computedTokens, tokens));
+  }
+
+  /** Gives back what was set aside for a sequence that does not run any more. */
+  release(sequence: Sequence): void {
+    if (this.#decodes.delete(sequence)) this.#tokens += 1;
+  }
+
+  #work(): StepWork {
+    return [...this.#decodes]
+      .map((sequence) => workOfChunk(sequence.computedTokens, 1))
+      .reduce(addWork, this.#prefillWork);
+  }
+}
+
+/** The largest integer of a range that fits, where all below one that fits do so too; at least `min`. */
+function largestInteger(min: number, max: number, fits: (value: number) => boolean): number {
+  let low = min;
+  let high = max;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (fits(middle)) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
