@@ -1,10 +1,16 @@
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { assert } from "../src/base/assert.ts";
 import { monotonicNowMs } from "./clock.ts";
+import { ConstraintIntake } from "./constraint-intake.ts";
 import { Engine } from "./engine/engine.ts";
 import { createOnnxExecutor, type OnnxExecutor } from "./engine/executor/onnx-executor.ts";
 import { loadModel } from "./engine/model/load-model.ts";
 import { StepMeter } from "./engine/step-meter.ts";
+import { ConstraintCompiler } from "./engine/structured/constraint-compiler.ts";
+import { shareVocabulary } from "./engine/structured/vocabulary.ts";
+import { byteLevelTokenBytes, type TokenBytes } from "./engine/tokenizer/token-bytes.ts";
+import { readTokenizerFile } from "./engine/tokenizer/tokenizer-files.ts";
+import { urgencyOf } from "./engine/urgency.ts";
 import { hashBlock } from "./hash-block.ts";
 import { countParameters, defaultBlockCount } from "./model-size.ts";
 import { StepLoop } from "./step-loop.ts";
@@ -32,7 +38,7 @@ try {
 
 /** Loads the model, says so, then serves until the runtime breaks or the thread is ended. */
 async function serve({ options, watchMemory }: EngineThreadInput): Promise<never> {
-  const { executor, parameterCount } = await load(options);
+  const { executor, parameterCount, tokenBytes } = await load(options);
   const meter = new StepMeter(await warmUp(executor, monotonicNowMs));
   const engine = new Engine({
     blockCount: executor.blockCount,
@@ -42,11 +48,21 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     sequencesMax: options.sequencesMax,
     queueMax: options.queueMax,
     prefixCache: options.prefixCache,
+    compareUrgency: urgencyOf(options.scheduling.policy, {
+      forecast: meter.model,
+      batchTokensMax: executor.batchTokensMax,
+    }),
+    forecast: meter.model,
+    keepsTbt: options.scheduling.keepsTbt,
     modelRevision: executor.revision,
     hashBlock,
   });
   let submissions = 0;
-  const snapshot = () => snapshotOf(engine, meter, { submissions, stepRetries: loop.stepRetries });
+  const snapshot = () => {
+    const { stepRetries } = loop;
+    const { openingRequests } = intake;
+    return snapshotOf(engine, meter, { submissions, stepRetries, openingRequests });
+  };
   const loop: StepLoop = new StepLoop({
     engine,
     executor,
@@ -55,14 +71,19 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     nowMs: monotonicNowMs,
     publish: (events, atMs) => post({ kind: "events", events, atMs, snapshot: snapshot() }),
   });
+  const intake: ConstraintIntake = new ConstraintIntake(
+    loop,
+    compilerFor(executor, tokenBytes),
+    executor.eosTokenIds,
+  );
   port.on("message", (command: EngineCommand) => {
     switch (command.kind) {
       case "submit":
         submissions += 1;
-        loop.submit(command.request);
+        intake.submit(command.request);
         break;
       case "cancel":
-        loop.cancel(command.id);
+        intake.cancel(command.id);
         break;
       case "drain":
         loop.drain();
@@ -75,7 +96,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
 
 async function load(
   options: EngineThreadOptions,
-): Promise<{ executor: OnnxExecutor; parameterCount: number }> {
+): Promise<{ executor: OnnxExecutor; parameterCount: number; tokenBytes: TokenBytes }> {
   const model = await loadModel(options.modelDirectory);
   const executor = await createOnnxExecutor({
     model,
@@ -84,7 +105,16 @@ async function load(
     blockCount: options.blockCount ?? defaultBlockCount(model.config, options.blockTokens),
     batchTokensMax: options.batchTokensMax,
   });
-  return { executor, parameterCount: countParameters(model) };
+  const { modelDirectory } = options;
+  const tokenBytes = byteLevelTokenBytes(await readTokenizerFile(modelDirectory));
+  return { executor, parameterCount: countParameters(model), tokenBytes };
+}
+
+function compilerFor(executor: OnnxExecutor, tokenBytes: TokenBytes): ConstraintCompiler {
+  const { vocabularyTokens: logitCount, eosTokenIds: endTokenIds } = executor;
+  return new ConstraintCompiler({
+    vocabulary: shareVocabulary(tokenBytes, { logitCount, endTokenIds }),
+  });
 }
 
 function factsOf(executor: OnnxExecutor, parameterCount: number): EngineFacts {
@@ -106,12 +136,19 @@ function factsOf(executor: OnnxExecutor, parameterCount: number): EngineFacts {
 function snapshotOf(
   engine: Engine,
   meter: StepMeter,
-  counted: { readonly submissions: number; readonly stepRetries: number },
+  counted: {
+    readonly submissions: number;
+    readonly stepRetries: number;
+    readonly openingRequests: number;
+  },
 ): EngineSnapshot {
   const { counters } = engine;
+  const { openingRequests, ...others } = counted;
+  const engineLoad = engine.load();
   return {
-    ...counted,
-    ...engine.load(),
+    ...others,
+    ...engineLoad,
+    queuedRequests: engineLoad.queuedRequests + openingRequests,
     ...meter.speed,
     promptTokens: counters.promptTokens,
     outputTokens: counters.generatedTokens,

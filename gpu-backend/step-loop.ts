@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { Batch, BatchRow } from "./engine/batch.ts";
-import type { Engine } from "./engine/engine.ts";
+import type { Engine, TurnedAway } from "./engine/engine.ts";
 import type { Executor } from "./engine/executor/executor.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
 import type { RowResult } from "./engine/row-result.ts";
@@ -62,6 +62,11 @@ export class StepLoop {
     this.#publishAny(engine.submit(request, nowMs(), constraint));
     this.#hasNews = true;
     this.#wake?.();
+  }
+
+  /** Ends a request that never came to be submitted. */
+  turnAway(ending: TurnedAway): void {
+    this.#publish(this.#options.engine.turnAway(ending));
   }
 
   cancel(id: string): void {

@@ -26,6 +26,7 @@ export class EventCounter {
     "prompt-too-long": 0,
     "kv-too-small": 0,
     draining: 0,
+    "constraint-refused": 0,
   };
 
   /** Counts the events and returns them. */

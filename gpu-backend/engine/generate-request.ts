@@ -1,4 +1,4 @@
-/** How the next token is drawn; the order of the steps is that of `sampleToken`. */
+/** How the next token is chosen; the order of the steps is that of `Sampler.choose`. */
 export interface Sampling {
   /** 0 is greedy; then top-k, top-p, min-p and the seed have no effect. */
   readonly temperature: number;
@@ -39,7 +39,10 @@ export interface GenerateRequest {
   readonly promptTokens: readonly number[];
   /** At least 1, or 0 when only the prompt is looked at: `promptLogprobsTop` or `pooling`. */
   readonly outputTokensMax: number;
-  /** Until so many tokens are out nothing ends the output but its maximum. */
+  /**
+   * Until so many tokens are out nothing ends the output but its maximum, or a constraint that allows
+   * nothing but the end.
+   */
   readonly outputTokensMin: number;
   readonly sampling: Sampling;
   /** Alternatives told with each output token, 0 for none but its own; absent: no log probabilities. */
@@ -68,7 +71,9 @@ export type RefusalReason =
   | "deadline-passed"
   | "prompt-too-long"
   | "kv-too-small"
-  | "draining";
+  | "draining"
+  /** The constraint cannot be followed; the event's message says why. */
+  | "constraint-refused";
 
 /** Why a request that was served ended. */
 export type FinishReason = "stop" | "length" | "cancelled";
@@ -106,5 +111,11 @@ export type GenerateEvent =
       readonly cachedTokens: number;
       readonly outputTokens: number;
     }
-  | { readonly kind: "refused"; readonly id: string; readonly reason: RefusalReason }
+  | {
+      readonly kind: "refused";
+      readonly id: string;
+      readonly reason: RefusalReason;
+      /** For whoever sent the request; present where the reason alone does not say it. */
+      readonly message?: string;
+    }
   | { readonly kind: "failed"; readonly id: string; readonly message: string };

@@ -16,7 +16,7 @@ export interface FinishedPart {
 /** The end of an answer that is not complete. */
 export type BrokenPart =
   | { readonly kind: "cancelled" }
-  | { readonly kind: "refused"; readonly reason: RefusalReason }
+  | { readonly kind: "refused"; readonly reason: RefusalReason; readonly message?: string }
   | { readonly kind: "failed"; readonly message: string };
 
 /** Text, and what was asked to be known about its tokens. */

@@ -26,7 +26,9 @@ export function problemOfBroken(
     case "refused": {
       const promptTokens = Math.max(...requests.map((request) => request.promptTokens.length));
       const prompt = { promptTokens, contextTokens: model.contextTokens, param: promptParam };
-      return problemOfRefusal(part.reason, prompt, engine.load);
+      const isOfTools = requests[0]?.constraint?.kind === "tool-calls";
+      const constraintParam = isOfTools ? "tools" : "response_format";
+      return problemOfRefusal(part, { ...prompt, constraintParam }, engine.load);
     }
     case "cancelled":
       return { code: "upstream_error", message: "The request was cancelled" };

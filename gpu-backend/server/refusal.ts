@@ -13,12 +13,20 @@ export interface RefusedPrompt {
   readonly contextTokens: number;
   /** The parameter that it came in. */
   readonly param: string;
+  /** The parameter that its constraint came in, if it has one. */
+  readonly constraintParam: string;
+}
+
+/** The engine's word for it. */
+export interface Refusal {
+  readonly reason: RefusalReason;
+  readonly message?: string;
 }
 
 /** Says in the API's words why the engine did not take a request. */
 export function problemOfRefusal(
-  reason: RefusalReason,
-  prompt: RefusedPrompt,
+  { reason, message }: Refusal,
+  { constraintParam, ...prompt }: RefusedPrompt,
   load: EngineSnapshot | undefined,
 ): Problem {
   switch (reason) {
@@ -31,6 +39,12 @@ export function problemOfRefusal(
     case "prompt-too-long":
     case "kv-too-small":
       return contextLengthExceeded({ ...prompt, isLowerBound: false });
+    case "constraint-refused":
+      return {
+        code: "unsupported_value",
+        param: constraintParam,
+        ...(message !== undefined && { message }),
+      };
   }
   return unreachable(reason);
 }
