@@ -54,6 +54,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     }),
     forecast: meter.model,
     keepsTbt: options.scheduling.keepsTbt,
+    kvAdmission: options.scheduling.kvAdmission,
     modelRevision: executor.revision,
     hashBlock,
   });

@@ -1,8 +1,8 @@
 import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 import * as z from "zod";
 import type { Scheduling } from "./engine/scheduling.ts";
+import { type Flag, readFlags } from "./read-flags.ts";
 
 /** What one engine is started with. */
 export interface Settings {
@@ -41,13 +41,6 @@ const SECRET_CHARACTERS_MIN = 16;
 const BLOCK_TOKENS_STEP = 16;
 const BUNDLED_MODEL = fileURLToPath(new URL("./models/sluice-tiny", import.meta.url));
 
-/** One flag of the command line; a switch takes no argument. */
-interface Flag {
-  readonly argument?: string;
-  readonly help: string;
-  readonly default?: string;
-}
-
 const FLAGS: Readonly<Record<string, Flag>> = {
   model: { argument: "DIR", help: "directory of the model (default: the bundled sluice-tiny)" },
   "model-name": { argument: "NAME", help: "what clients call it (default: the directory's name)" },
@@ -74,6 +67,11 @@ const FLAGS: Readonly<Record<string, Flag>> = {
   },
   "keep-tbt": {
     help: "shorten steps to the TBT targets of running requests; least-slack always does",
+  },
+  "kv-admission": {
+    argument: "known|past-future",
+    help: "admit what fits now, or only what is expected to fit to its end",
+    default: "known",
   },
   "no-prefix-cache": { help: "compute every prompt from its first token on" },
   "pool-url": { argument: "URL", help: "pool to report to: ws(s)://HOST/internal/pools/POOL" },
@@ -114,6 +112,7 @@ const FlagValues = z.object({
   "max-sequences": integer(1, 1024),
   "max-queue": integer(1, 100_000),
   policy: z.enum(["fcfs", "priority", "least-slack"], "fcfs, priority or least-slack"),
+  "kv-admission": z.enum(["known", "past-future"], "known or past-future"),
   "pool-url": urlOf(/^wss?$/, "a URL such as ws://HOST/internal/pools/POOL").optional(),
   "advertise-url": urlOf(/^https?$/, "a URL such as http://HOST:PORT").optional(),
   "drain-ms": integer(0, 3_600_000),
@@ -127,7 +126,7 @@ export function parseSettings(
   argv: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
 ): ParsedSettings {
-  const { texts, switches, problems } = readFlags(argv);
+  const { texts, switches, problems } = readFlags(argv, FLAGS);
   if (switches.has("help")) return { kind: "help", text: helpText() };
   const secret = environment[SECRET_VARIABLE] || undefined;
   const values = FlagValues.safeParse(texts);
@@ -142,54 +141,6 @@ export function parseSettings(
   ];
   if (!values.success || allProblems.length > 0) return { kind: "invalid", problems: allProblems };
   return { kind: "settings", settings: toSettings(values.data, switches, secret) };
-}
-
-interface GivenFlags {
-  /** What each flag that takes an argument was given, or its default. */
-  readonly texts: Readonly<Record<string, string>>;
-  readonly switches: ReadonlySet<string>;
-  readonly problems: readonly string[];
-}
-
-function readFlags(argv: readonly string[]): GivenFlags {
-  const { tokens } = parseArgs({
-    args: [...argv],
-    options: Object.fromEntries(
-      Object.entries(FLAGS).map(([name, flag]) => [
-        name,
-        { type: flag.argument === undefined ? "boolean" : "string" } as const,
-      ]),
-    ),
-    // Strict parsing throws at the first fault, and all of them are wanted.
-    strict: false,
-    tokens: true,
-  });
-  const texts: Record<string, string> = {};
-  for (const [name, flag] of Object.entries(FLAGS)) {
-    if (flag.default !== undefined) texts[name] = flag.default;
-  }
-  const switches = new Set<string>();
-  const problems: string[] = [];
-  for (const token of tokens) {
-    if (token.kind === "option-terminator") continue;
-    if (token.kind === "positional") {
-      problems.push(`"${token.value}": expected a flag that starts with --`);
-      continue;
-    }
-    const flag = Object.hasOwn(FLAGS, token.name) ? FLAGS[token.name] : undefined;
-    if (flag === undefined) {
-      problems.push(`${token.rawName}: there is no such flag, --help lists them all`);
-    } else if (flag.argument === undefined) {
-      if (token.value === undefined) switches.add(token.name);
-      else problems.push(`--${token.name}: takes no value, found "${token.value}"`);
-    } else if (token.value === undefined || (!token.inlineValue && token.value.startsWith("--"))) {
-      const found = token.value === undefined ? "nothing" : `the flag ${token.value}`;
-      problems.push(`--${token.name}: expected ${flag.argument} after it, found ${found}`);
-    } else {
-      texts[token.name] = token.value;
-    }
-  }
-  return { texts, switches, problems };
 }
 
 function problemsOfSecret(
@@ -249,6 +200,7 @@ function toSettings(
     scheduling: {
       policy: values.policy,
       keepsTbt: switches.has("keep-tbt") || values.policy === "least-slack",
+      kvAdmission: values["kv-admission"],
     },
     poolUrl: values["pool-url"],
     advertiseUrl: values["advertise-url"],

@@ -16,6 +16,7 @@ import { KvCache } from "./kv-cache/kv-cache.ts";
 import type { Ending } from "./pending-step.ts";
 import { PendingStep } from "./pending-step.ts";
 import type { ComputedRow, RowResult } from "./row-result.ts";
+import type { KvAdmissionRule } from "./scheduling.ts";
 import type { CompareUrgency } from "./scheduler.ts";
 import { compareArrival, Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
@@ -40,6 +41,8 @@ export interface EngineOptions {
   readonly forecast?: StepForecast;
   /** A step has no more prefill than keeps the TBT targets of those that decode. Needs a forecast. */
   readonly keepsTbt?: boolean;
+  /** By known tokens unless given. */
+  readonly kvAdmission?: KvAdmissionRule;
 }
 
 /** How a request ends before anything is done for it. */
@@ -80,6 +83,7 @@ export class Engine {
       compareUrgency: options.compareUrgency ?? compareArrival,
       forecast: options.forecast,
       keepsTbt: options.keepsTbt ?? false,
+      kvAdmission: options.kvAdmission ?? "known",
     });
   }
 
@@ -267,12 +271,12 @@ export class Engine {
 
   #end(sequence: Sequence, ending: Ending): GenerateEvent {
     if (ending.kind === "cancelled") return this.#finish(sequence, "cancelled");
-    this.#remove(sequence, { discardsKv: true });
+    this.#remove(sequence, "failed");
     return { kind: "failed", id: sequence.id, message: ending.message };
   }
 
   #finish(sequence: Sequence, reason: FinishReason): GenerateEvent {
-    this.#remove(sequence, { discardsKv: false });
+    this.#remove(sequence, reason === "cancelled" ? "cancelled" : "complete");
     return {
       kind: "finished",
       id: sequence.id,
@@ -283,8 +287,8 @@ export class Engine {
     };
   }
 
-  #remove(sequence: Sequence, options: { readonly discardsKv: boolean }): void {
-    this.#scheduler.remove(sequence, options);
+  #remove(sequence: Sequence, ending: "complete" | "cancelled" | "failed"): void {
+    this.#scheduler.remove(sequence, ending);
     this.#forget(sequence);
   }
 

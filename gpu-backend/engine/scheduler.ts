@@ -1,6 +1,9 @@
 import { assert } from "../../src/base/assert.ts";
 import type { Batch, BatchRow } from "./batch.ts";
 import type { KvCache } from "./kv-cache/kv-cache.ts";
+import { peakBlocks, type KvGrowth } from "./kv-peak.ts";
+import { OutputLengths } from "./output-lengths.ts";
+import type { KvAdmissionRule } from "./scheduling.ts";
 import type { Sequence } from "./sequence.ts";
 import { StepBudget } from "./step-budget.ts";
 import type { StepForecast } from "./step-model.ts";
@@ -23,6 +26,7 @@ export interface SchedulerOptions {
   readonly forecast?: StepForecast | undefined;
   /** A step has no more prefill than keeps the TBT targets of those that decode. */
   readonly keepsTbt: boolean;
+  readonly kvAdmission: KvAdmissionRule;
 }
 
 /**
@@ -35,6 +39,7 @@ export interface SchedulerOptions {
 export class Scheduler {
   readonly #kvCache: KvCache;
   readonly #options: SchedulerOptions;
+  readonly #outputLengths = new OutputLengths();
   #waiting: Sequence[] = [];
   #running: Sequence[] = [];
   #preemptions = 0;
@@ -76,10 +81,13 @@ export class Scheduler {
     return expired;
   }
 
-  /** Removes a sequence that ended. `discardsKv`: what it computed must not be hit by others. */
-  remove(sequence: Sequence, options: { readonly discardsKv: boolean }): void {
+  /** Removes a sequence that ended. What a failed one computed must not be hit by others. */
+  remove(sequence: Sequence, ending: "complete" | "cancelled" | "failed"): void {
+    if (ending === "complete" && sequence.outputTokens > 0) {
+      this.#outputLengths.record(sequence.request.tenant, sequence.outputTokens);
+    }
     if (this.#running.includes(sequence)) {
-      if (options.discardsKv) this.#kvCache.discard(sequence.id);
+      if (ending === "failed") this.#kvCache.discard(sequence.id);
       else this.#kvCache.release(sequence.id);
     }
     this.#running = this.#running.filter((other) => other !== sequence);
@@ -169,6 +177,7 @@ export class Scheduler {
   }
 
   #tryAdmit(sequence: Sequence): boolean {
+    if (this.#options.kvAdmission === "past-future" && !this.#fitsToItsEnd(sequence)) return false;
     const hitTokens = this.#kvCache.admit({
       id: sequence.id,
       chain: sequence.chain,
@@ -184,6 +193,29 @@ export class Scheduler {
     this.#waiting.shift();
     this.#running.push(sequence);
     return true;
+  }
+
+  /** Whether the pool holds all that run and this one, until each has the output expected of it. */
+  #fitsToItsEnd(sequence: Sequence): boolean {
+    if (this.#running.length === 0) return true;
+    const { chain, knownTokens, readsPrefixCache } = sequence;
+    const growths = this.#running.map((other) =>
+      this.#growthOf(other, this.#kvCache.heldBlocks(other.id)),
+    );
+    const hits = readsPrefixCache ? this.#kvCache.hitBlocks(chain, knownTokens) : [];
+    growths.push(this.#growthOf(sequence, hits));
+    return peakBlocks(growths, this.#kvCache.blockTokens) <= this.#kvCache.blockCount;
+  }
+
+  #growthOf(sequence: Sequence, blocks: readonly number[]): KvGrowth {
+    const { request, knownTokens, outputTokens, outputTokensMax } = sequence;
+    const { tenant } = request;
+    const expectedTokens = this.#outputLengths.expectedTokens({
+      tenant,
+      outputTokens,
+      outputTokensMax,
+    });
+    return { blocks, knownTokens, leftTokens: expectedTokens - outputTokens };
   }
 
   /** Adds what the budget has for a sequence, which may be nothing. */

@@ -29,7 +29,7 @@ describe("parseSettings", () => {
       precision: "int8",
       blockCount: undefined,
       prefixCache: true,
-      scheduling: { policy: "fcfs", keepsTbt: false },
+      scheduling: { policy: "fcfs", keepsTbt: false, kvAdmission: "known" },
       requireSalt: false,
       secret: undefined,
     });
@@ -41,7 +41,7 @@ describe("parseSettings", () => {
       "--model /models/other --host 0.0.0.0 --port=8000 --precision f32 --kv-blocks 12",
       "--block-tokens 32 --max-batch-tokens 64 --max-sequences 4 --max-queue 5 --require-salt",
       "--no-prefix-cache --pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
-      "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt",
+      "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt --kv-admission past-future",
     );
     expect(settingsOf(argv, SECRET)).toEqual({
       modelDirectory: "/models/other",
@@ -56,7 +56,7 @@ describe("parseSettings", () => {
       queueMax: 5,
       requireSalt: true,
       prefixCache: false,
-      scheduling: { policy: "priority", keepsTbt: true },
+      scheduling: { policy: "priority", keepsTbt: true, kvAdmission: "past-future" },
       poolUrl: "ws://edge/internal/pools/p",
       advertiseUrl: "http://me:8000",
       drainMs: 0,

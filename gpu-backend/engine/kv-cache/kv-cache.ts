@@ -82,7 +82,17 @@ export class KvCache {
 
   /** How many leading tokens an admission would find now. Changes and counts nothing. */
   hitTokens(chain: BlockChain, knownTokens: number): number {
-    return this.#findHits(chain, knownTokens).length * this.blockTokens;
+    return this.hitBlocks(chain, knownTokens).length * this.blockTokens;
+  }
+
+  /** The blocks that an admission would find now, in order. Changes and counts nothing. */
+  hitBlocks(chain: BlockChain, knownTokens: number): readonly number[] {
+    return this.#findHits(chain, knownTokens);
+  }
+
+  /** The blocks that a sequence holds, in order. */
+  heldBlocks(id: string): readonly number[] {
+    return this.#holdingOf(id).blocks;
   }
 
   /**

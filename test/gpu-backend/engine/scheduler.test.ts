@@ -55,6 +55,7 @@ describe("the token budget", () => {
       sequencesMax: 4,
       compareUrgency: compareArrival,
       keepsTbt: false,
+      kvAdmission: "known" as const,
     };
     expect(() => new Scheduler(kvCache, options)).toThrow("a token for every sequence");
   });
