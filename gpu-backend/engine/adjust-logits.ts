@@ -1,10 +1,5 @@
 import type { TokenChoice } from "./token-choice.ts";
 
-/** Thrown when nothing that a sequence's constraint allows is left to choose from. */
-export class NothingAllowedError extends Error {
-  override readonly name = "NothingAllowedError";
-}
-
 /** Whether a choice is by the logits as they are, so that they need not be copied. */
 export function isUnadjusted({ sampling, forbiddenTokenIds, constraint }: TokenChoice): boolean {
   return (
@@ -22,7 +17,7 @@ export function isUnadjusted({ sampling, forbiddenTokenIds, constraint }: TokenC
  * the output's minimum forbids, then the biases, then the penalties.
  *
  * A constraint outranks the minimum: a text that is complete and allows nothing but its end does
- * end. Throws `NothingAllowedError` if no token is left.
+ * end. Whatever the numbers are, what is not forbidden stays finite.
  */
 export function adjustLogits(scores: Float64Array, choice: TokenChoice): void {
   forbidTokens(scores, choice);
@@ -35,21 +30,17 @@ export function adjustLogits(scores: Float64Array, choice: TokenChoice): void {
 function forbidTokens(scores: Float64Array, choice: TokenChoice): void {
   const { constraint, forbiddenTokenIds } = choice;
   const allowed = constraint?.allowedTokens();
-  if (allowed !== undefined && forbidOthers(scores, allowed) === 0) {
-    throw new NothingAllowedError("The constraint allows no token to go on with");
+  if (allowed !== undefined) {
+    forbidOthers(scores, allowed);
+    if (!hasOther(allowed, forbiddenTokenIds, scores.length)) return;
   }
-  if (allowed !== undefined && !hasOther(allowed, forbiddenTokenIds, scores.length)) return;
   for (const token of forbiddenTokenIds) scores[token] = -Infinity;
 }
 
-/** Forbids what is not allowed. Returns how many tokens are left. */
-function forbidOthers(scores: Float64Array, allowed: Int32Array): number {
-  let left = 0;
+function forbidOthers(scores: Float64Array, allowed: Int32Array): void {
   for (let token = 0; token < scores.length; token++) {
-    if (isAllowed(allowed, token)) left += 1;
-    else scores[token] = -Infinity;
+    if (!isAllowed(allowed, token)) scores[token] = -Infinity;
   }
-  return left;
 }
 
 /** Whether anything is allowed besides these tokens. */
@@ -68,7 +59,9 @@ function applyPenalties(scores: Float64Array, { sampling, history }: TokenChoice
   const { repetitionPenalty, frequencyPenalty, presencePenalty } = sampling;
   for (const token of history.seenTokens) {
     const score = scores[token] ?? 0;
-    scores[token] = score > 0 ? score / repetitionPenalty : score * repetitionPenalty;
+    // A penalty next to 0 would make a score infinite, and infinities cannot be compared.
+    const raised = Math.min(score / repetitionPenalty, Number.MAX_VALUE);
+    scores[token] = score > 0 ? raised : score * repetitionPenalty;
   }
   for (const [token, count] of history.outputCounts) {
     scores[token] = (scores[token] ?? 0) - frequencyPenalty * count - presencePenalty;

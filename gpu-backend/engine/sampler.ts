@@ -8,6 +8,11 @@ import type { TokenChoice } from "./token-choice.ts";
 /** Below it only logits within about a ten-thousandth of the best could ever be drawn. */
 const TEMPERATURE_MIN = 1e-5;
 
+/** Thrown when a sequence can neither go on nor end: its constraint has run into a dead end. */
+export class NothingAllowedError extends Error {
+  override readonly name = "NothingAllowedError";
+}
+
 /** The next token of a sequence, and how probable the model held it to be if that was asked for. */
 export interface ChosenToken {
   readonly tokenId: number;
@@ -39,7 +44,7 @@ export class Sampler {
    * kept, min-p, and a draw keyed by seed and `outputIndex`. Tokens as probable as the last
    * one kept are kept too, so that the order of the vocabulary decides no tie; the most probable one
    * always stays. Throws `InvalidLogitsError` if a logit is not finite, `NothingAllowedError` if
-   * the constraint leaves nothing, and whatever the constraint throws.
+   * no token is left, and whatever the constraint throws.
    */
   choose(logits: Float32Array, choice: TokenChoice): ChosenToken {
     checkFinite(logits);
@@ -58,7 +63,7 @@ export class Sampler {
     adjustLogits(scores, choice);
     const bestToken = bestTokenOf(scores);
     const bestScore = scores[bestToken] ?? 0;
-    if (!Number.isFinite(bestScore)) throw invalidLogit(bestScore, bestToken);
+    if (bestScore === -Infinity) throw new NothingAllowedError("No token is allowed to come next");
     if (isGreedy) return bestToken;
     this.#weigh(bestScore, sampling);
     const cut = Math.max(sampling.minP, this.#nucleusCut(sampling.topP));

@@ -1,10 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  adjustLogits,
-  isUnadjusted,
-  NothingAllowedError,
-} from "../../../gpu-backend/engine/adjust-logits.ts";
+import { adjustLogits, isUnadjusted } from "../../../gpu-backend/engine/adjust-logits.ts";
 import type { TokenChoice } from "../../../gpu-backend/engine/token-choice.ts";
 import type { TokenConstraint } from "../../../gpu-backend/engine/token-constraint.ts";
 import { TokenHistory } from "../../../gpu-backend/engine/token-history.ts";
@@ -52,6 +48,11 @@ describe("penalties", () => {
     expect(adjusted([1, 1, 1], penalized({ presencePenalty: 0.5 }, text))).toEqual([1, 0.5, 0.5]);
     const both = penalized({ frequencyPenalty: -1, presencePenalty: 0.25 }, text);
     expect(adjusted([1, 1, 1], both)).toEqual([1, 1.75, 3.75]);
+  });
+
+  test("a repetition penalty next to 0 leaves numbers that can be compared", () => {
+    const tiny = penalized({ repetitionPenalty: Number.MIN_VALUE }, { prompt: [0, 1], output: [] });
+    expect(adjusted([3e38, -3e38, 1], tiny).map(Number.isFinite)).toEqual([true, true, true]);
   });
 
   test("repetition comes before frequency and presence", () => {
@@ -130,12 +131,11 @@ describe("what is forbidden", () => {
     ]);
   });
 
-  test("may not be everything", () => {
-    expect(() => adjusted([0, 0], { constraint: allowing() })).toThrow(NothingAllowedError);
-    // Tokens that the vocabulary does not have are no way out.
-    expect(() => adjusted([0, 0], { constraint: allowing(40) })).toThrow(
-      "The constraint allows no token to go on with",
-    );
+  test("is forbidden beyond the vocabulary as well, which is no way out", () => {
+    expect(adjusted([0, 0], { constraint: allowing(40), forbiddenTokenIds: [1] })).toEqual([
+      -Infinity,
+      -Infinity,
+    ]);
   });
 });
 

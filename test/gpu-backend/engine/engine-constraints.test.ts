@@ -53,7 +53,7 @@ describe("a constrained output", () => {
     expect(served.heardBy("dead end").at(-1)).toEqual({
       kind: "failed",
       id: "dead end",
-      message: "The constraint allows no token to go on with",
+      message: "No token is allowed to come next",
     });
     expect(served.heardBy("other").at(-1)).toMatchObject({ kind: "finished" });
   });

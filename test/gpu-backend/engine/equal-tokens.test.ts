@@ -26,7 +26,7 @@ import { SumConstraint, type SumConstraintOptions } from "../../support/sum-cons
 
 const VOCABULARY_TOKENS = 12;
 const STOP_TOKEN = 0;
-const DEAD_END = "The constraint allows no token to go on with";
+const DEAD_END = "No token is allowed to come next";
 const SEEDS = 400;
 const REQUESTS_PER_MIX = 14;
 const STEPS_MAX = 3000;

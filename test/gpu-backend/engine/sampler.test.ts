@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Sampling } from "../../../gpu-backend/engine/generate-request.ts";
 import { InvalidLogitsError } from "../../../gpu-backend/engine/log-probability.ts";
-import { Sampler } from "../../../gpu-backend/engine/sampler.ts";
+import { NothingAllowedError, Sampler } from "../../../gpu-backend/engine/sampler.ts";
 import type { TokenChoice } from "../../../gpu-backend/engine/token-choice.ts";
 import { TokenHistory } from "../../../gpu-backend/engine/token-history.ts";
 import { aSampling, aTokenChoice } from "../../support/engine-builders.ts";
@@ -281,11 +281,23 @@ describe("InvalidLogitsError", () => {
       }
     }
   });
+});
 
-  test("is thrown where settings beyond their range make a logit infinite", () => {
-    const settings = aSampling({ repetitionPenalty: 1e-300 });
-    const history = new TokenHistory(settings, [0]);
-    const choice = aTokenChoice({ sampling: settings, history });
-    expect(() => choose(Float32Array.of(3e38, 1), choice)).toThrow("found Infinity for token 0");
+describe("NothingAllowedError", () => {
+  test("is thrown where a constraint allows nothing, greedy or not", () => {
+    const constraint = { allowedTokens: () => Int32Array.of(0), accept() {}, dispose() {} };
+    for (const temperature of [0, 1]) {
+      const choice = aTokenChoice({ sampling: sampling({ temperature }), constraint });
+      expect(() => choose(wavy, choice)).toThrow(NothingAllowedError);
+    }
   });
+});
+
+test("penalties that send logits to the ends of their range still leave a choice", () => {
+  for (const temperature of [0, 0.01, 2]) {
+    const settings = sampling({ temperature, topP: 0.9, repetitionPenalty: Number.MIN_VALUE });
+    const history = new TokenHistory(settings, [1]);
+    const choice = aTokenChoice({ sampling: settings, history });
+    expect(choose(Float32Array.of(5, 3, -2), choice).tokenId).toBe(1);
+  }
 });
