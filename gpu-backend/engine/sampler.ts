@@ -26,12 +26,15 @@ export interface ChosenToken {
 export class Sampler {
   readonly vocabularyTokens: number;
   readonly #scores: Float64Array;
+  /** What top-k keeps, in the order of ids, and how probable each is. */
+  readonly #keptTokens: Int32Array;
   readonly #weights: Float64Array;
   readonly #scratch: Float64Array;
 
   constructor(vocabularyTokens: number) {
     this.vocabularyTokens = vocabularyTokens;
     this.#scores = new Float64Array(vocabularyTokens);
+    this.#keptTokens = new Int32Array(vocabularyTokens);
     this.#weights = new Float64Array(vocabularyTokens);
     this.#scratch = new Float64Array(vocabularyTokens);
   }
@@ -65,36 +68,41 @@ export class Sampler {
     const bestScore = scores[bestToken] ?? 0;
     if (bestScore === -Infinity) throw new NothingAllowedError("No token is allowed to come next");
     if (isGreedy) return bestToken;
-    this.#weigh(bestScore, sampling);
-    const cut = Math.max(sampling.minP, this.#nucleusCut(sampling.topP));
-    return drawToken(this.#weights, cut, keyedRandom(sampling.seed, outputIndex));
+    const weights = this.#weigh(bestScore, sampling);
+    const cut = Math.max(sampling.minP, this.#nucleusCut(weights, sampling.topP));
+    const drawn = drawIndex(weights, cut, keyedRandom(sampling.seed, outputIndex));
+    return this.#keptTokens[drawn] ?? bestToken;
   }
 
   /**
-   * Turns scores into probabilities up to a common factor, 0 for what top-k drops. The best token
-   * weighs 1: nothing can overflow, and sums in f64 lose nothing that a draw could show.
+   * Gathers what top-k keeps. Returns probabilities up to a common factor: the best token weighs 1, so
+   * nothing can overflow, and sums in f64 lose nothing that a draw could show.
    */
-  #weigh(bestScore: number, { topK, temperature }: Sampling): void {
+  #weigh(bestScore: number, { topK, temperature }: Sampling): Float64Array {
     const scores = this.#scores;
-    const weights = this.#weights;
     const isCut = topK > 0 && topK < scores.length;
     const scoreCut = isCut ? selectCut(this.#copy(scores), "count", topK) : -Infinity;
+    let kept = 0;
     for (let token = 0; token < scores.length; token++) {
-      const score = scores[token] ?? 0;
-      weights[token] = score >= scoreCut ? Math.exp((score - bestScore) / temperature) : 0;
+      const score = scores[token] ?? -Infinity;
+      if (score < scoreCut || score === -Infinity) continue;
+      this.#keptTokens[kept] = token;
+      this.#weights[kept] = Math.exp((score - bestScore) / temperature);
+      kept += 1;
     }
+    return this.#weights.subarray(0, kept);
   }
 
   /** The weight that a token needs to be among the most probable ones that make up `topP`. */
-  #nucleusCut(topP: number): number {
+  #nucleusCut(weights: Float64Array, topP: number): number {
     if (topP >= 1) return 0;
-    return selectCut(this.#copy(this.#weights), "sum", topP * sumFrom(this.#weights, 0));
+    return selectCut(this.#copy(weights), "sum", topP * sumFrom(weights, 0));
   }
 
   /** A copy that may be reordered, until the next one is made. */
   #copy(values: Float64Array): Float64Array {
     this.#scratch.set(values);
-    return this.#scratch;
+    return this.#scratch.subarray(0, values.length);
   }
 }
 
@@ -119,27 +127,27 @@ function bestTokenOf(values: Float32Array | Float64Array): number {
   return bestToken;
 }
 
-/** The token at the fraction `drawn` of the kept weight, counted in the order of ids. */
-function drawToken(weights: Float64Array, cut: number, drawn: number): number {
+/** The index of the weight at the fraction `drawn` of all that are kept, counted in their order. */
+function drawIndex(weights: Float64Array, cut: number, drawn: number): number {
   const target = drawn * sumFrom(weights, cut);
   let passed = 0;
-  let lastToken = 0;
-  for (let token = 0; token < weights.length; token++) {
-    const weight = weights[token] ?? 0;
+  let lastIndex = 0;
+  for (let index = 0; index < weights.length; index++) {
+    const weight = weights[index] ?? 0;
     if (weight < cut || weight === 0) continue;
     passed += weight;
-    lastToken = token;
+    lastIndex = index;
     if (passed > target) break;
   }
-  // The loop runs out only when the product rounds up to the sum: at the last token kept.
-  return lastToken;
+  // The loop runs out only when the product rounds up to the sum: at the last one kept.
+  return lastIndex;
 }
 
 /** The sum of all weights of at least `cut`. */
 function sumFrom(weights: Float64Array, cut: number): number {
   let sum = 0;
-  for (let token = 0; token < weights.length; token++) {
-    const weight = weights[token] ?? 0;
+  for (let index = 0; index < weights.length; index++) {
+    const weight = weights[index] ?? 0;
     if (weight >= cut) sum += weight;
   }
   return sum;
