@@ -141,7 +141,7 @@ export class Engine {
   /** Refuses what is too late, and decides what the next step computes. */
   plan(nowMs: number): Plan {
     assert(this.#pendingStep === undefined, "A step is pending: commit it or roll it back first");
-    const events = this.#scheduler.takeExpired(nowMs).map((sequence): GenerateEvent => {
+    const events = this.#scheduler.takeLate(nowMs).map((sequence): GenerateEvent => {
       this.#forget(sequence);
       return { kind: "refused", id: sequence.id, reason: "deadline-passed" };
     });

@@ -60,7 +60,7 @@ export interface GenerateRequest {
   readonly stopTokenIds: readonly number[];
   /** The KV namespace: requests share cached blocks only under one salt. */
   readonly cacheSalt: string;
-  /** A request that has not started by then is refused instead of served late. */
+  /** A request that has not started by then, or too late to be in time, is refused instead of served. */
   readonly firstTokenDeadlineAtMs?: number;
   /** The largest gap between two tokens that was promised. */
   readonly tbtTargetMs?: number;

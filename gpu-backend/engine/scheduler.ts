@@ -1,6 +1,7 @@
 import { assert } from "../../src/base/assert.ts";
 import type { Batch, BatchRow } from "./batch.ts";
 import type { KvCache } from "./kv-cache/kv-cache.ts";
+import { HopelessCheck } from "./hopeless-check.ts";
 import { peakBlocks, type KvGrowth } from "./kv-peak.ts";
 import { OutputLengths } from "./output-lengths.ts";
 import type { KvAdmissionRule } from "./scheduling.ts";
@@ -29,6 +30,9 @@ export interface SchedulerOptions {
   readonly kvAdmission: KvAdmissionRule;
 }
 
+/** To compute less twice is cheaper than to wait a step for it. */
+const AWAITED_TOKENS_MIN = 32;
+
 /**
  * Hands the budget of each step to sequences: those that run, in order of urgency, then those that
  * wait. Whoever decodes gets its token in every step.
@@ -40,6 +44,7 @@ export class Scheduler {
   readonly #kvCache: KvCache;
   readonly #options: SchedulerOptions;
   readonly #outputLengths = new OutputLengths();
+  readonly #hopelessCheck: HopelessCheck;
   #waiting: Sequence[] = [];
   #running: Sequence[] = [];
   #preemptions = 0;
@@ -52,6 +57,8 @@ export class Scheduler {
     );
     this.#kvCache = kvCache;
     this.#options = options;
+    const { forecast, batchTokensMax } = options;
+    this.#hopelessCheck = new HopelessCheck({ forecast, batchTokensMax });
   }
 
   get waiting(): readonly Sequence[] {
@@ -71,14 +78,26 @@ export class Scheduler {
     this.#waiting.push(sequence);
   }
 
-  /** Removes and returns the sequences that would start after their first token was due. */
-  takeExpired(nowMs: number): Sequence[] {
-    const expired = this.#waiting.filter(
-      (sequence) =>
-        !sequence.hasStarted && nowMs >= (sequence.request.firstTokenDeadlineAtMs ?? Infinity),
-    );
-    this.#waiting = this.#waiting.filter((sequence) => !expired.includes(sequence));
-    return expired;
+  /**
+   * Removes and returns the sequences that have not started and whose first token is due already or, by
+   * the forecast, would be late even if they had the engine to themselves from now on.
+   */
+  takeLate(nowMs: number): Sequence[] {
+    const late = this.#waiting.filter((sequence) => {
+      const { firstTokenDeadlineAtMs } = sequence.request;
+      if (sequence.hasStarted || firstTokenDeadlineAtMs === undefined) return false;
+      if (nowMs >= firstTokenDeadlineAtMs) return true;
+      return this.#hopelessCheck.refuses(sequence, {
+        leftMs: firstTokenDeadlineAtMs - nowMs,
+        isIdle: this.#running.length === 0,
+        reachableTokens: () => {
+          const hitTokens = this.#hitTokens(sequence);
+          return hitTokens + this.#upcomingTokens(sequence, hitTokens, this.#running);
+        },
+      });
+    });
+    this.#waiting = this.#waiting.filter((sequence) => !late.includes(sequence));
+    return late;
   }
 
   /** Removes a sequence that ended. What a failed one computed must not be hit by others. */
@@ -157,9 +176,7 @@ export class Scheduler {
   #preempt(victim: Sequence, nowMs: number): void {
     this.#kvCache.release(victim.id);
     victim.preempt(nowMs);
-    if (victim.readsPrefixCache) {
-      victim.expectHit(this.#kvCache.hitTokens(victim.chain, victim.knownTokens));
-    }
+    victim.expectHit(this.#hitTokens(victim));
     this.#waiting.unshift(victim);
     this.#preemptions += 1;
   }
@@ -168,12 +185,37 @@ export class Scheduler {
   #admitWaiting(rows: BatchRow[], budget: StepBudget, nowMs: number): void {
     const { sequencesMax, compareUrgency } = this.#options;
     this.#waiting.sort((a, b) => compareUrgency(a, b, nowMs));
-    while (this.#running.length < sequencesMax) {
-      const sequence = this.#waiting[0];
-      if (sequence === undefined || budget.tokensFor(sequence) === 0) break;
+    for (const sequence of [...this.#waiting]) {
+      if (this.#running.length >= sequencesMax || budget.tokensFor(sequence) === 0) break;
+      if (this.#awaitsPrefix(sequence, nowMs)) continue;
       if (!this.#tryAdmit(sequence)) break;
       this.#share(rows, budget, sequence);
     }
+  }
+
+  /**
+   * Whether somebody as urgent is about to compute what this one starts with, so that it is better held
+   * back until it can hit that. Nobody is hit within a step: a row that fails would void the hit.
+   */
+  #awaitsPrefix(sequence: Sequence, nowMs: number): boolean {
+    const { compareUrgency } = this.#options;
+    const others = this.#running.filter((other) => compareUrgency(other, sequence, nowMs) <= 0);
+    const hitTokens = this.#hitTokens(sequence);
+    return this.#upcomingTokens(sequence, hitTokens, others) >= AWAITED_TOKENS_MIN;
+  }
+
+  #hitTokens({ readsPrefixCache, chain, knownTokens }: Sequence): number {
+    return readsPrefixCache ? this.#kvCache.hitTokens(chain, knownTokens) : 0;
+  }
+
+  /** How many tokens behind its hits are about to be computed by one of these others. */
+  #upcomingTokens(sequence: Sequence, hitTokens: number, others: readonly Sequence[]): number {
+    const { chain, knownTokens, readsPrefixCache } = sequence;
+    if (!readsPrefixCache) return 0;
+    const upcoming = others.map((other) =>
+      this.#kvCache.upcomingTokens(other.id, { chain, knownTokens, hitTokens }),
+    );
+    return Math.max(0, ...upcoming);
   }
 
   #tryAdmit(sequence: Sequence): boolean {
@@ -190,7 +232,7 @@ export class Scheduler {
     });
     if (hitTokens === undefined) return false;
     sequence.admit(hitTokens);
-    this.#waiting.shift();
+    this.#waiting = this.#waiting.filter((other) => other !== sequence);
     this.#running.push(sequence);
     return true;
   }

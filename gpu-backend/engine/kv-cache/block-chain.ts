@@ -39,6 +39,10 @@ export class BlockChain {
     this.#tokens = tokens;
   }
 
+  get fullBlocks(): number {
+    return Math.floor(this.#tokens.length / this.#hashing.blockTokens);
+  }
+
   /** The hash of the block with this index, which must be full. */
   hashAt(blockIndex: number): string {
     const { blockTokens, hashBlock } = this.#hashing;

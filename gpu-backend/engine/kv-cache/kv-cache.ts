@@ -90,6 +90,24 @@ export class KvCache {
     return this.#findHits(chain, knownTokens);
   }
 
+  /**
+   * How many tokens a holder is about to compute that stand behind the `hitTokens` which a sequence
+   * with this chain would find, and that it needs as well. Whole blocks, as a hit would be.
+   */
+  upcomingTokens(
+    id: string,
+    sequence: { readonly chain: BlockChain; readonly knownTokens: number; hitTokens: number },
+  ): number {
+    const { chain, confirmedBlocks } = this.#holdingOf(id);
+    const hitBlocks = sequence.hitTokens / this.blockTokens;
+    // Were they the same from here on, what the holder has confirmed would have been hit.
+    if (!this.#isCaching || confirmedBlocks > hitBlocks) return 0;
+    const endBlock = Math.min(chain.fullBlocks, this.#hitBlocksMax(sequence.knownTokens));
+    let block = hitBlocks;
+    while (block < endBlock && chain.hashAt(block) === sequence.chain.hashAt(block)) block += 1;
+    return (block - hitBlocks) * this.blockTokens;
+  }
+
   /** The blocks that a sequence holds, in order. */
   heldBlocks(id: string): readonly number[] {
     return this.#holdingOf(id).blocks;
@@ -206,6 +224,11 @@ export class KvCache {
     return Math.ceil(tokens / this.blockTokens);
   }
 
+  /** The last token is never hit: its logits are wanted. */
+  #hitBlocksMax(knownTokens: number): number {
+    return Math.floor((knownTokens - 1) / this.blockTokens);
+  }
+
   #holdingOf(id: string): Holding {
     const holding = this.#holdings.get(id);
     assert(holding !== undefined, `Sequence ${id} holds no blocks`);
@@ -215,7 +238,7 @@ export class KvCache {
   #findHits(chain: BlockChain, knownTokens: number): number[] {
     if (!this.#isCaching) return [];
     const hits: number[] = [];
-    const hitBlocksMax = Math.floor((knownTokens - 1) / this.blockTokens);
+    const hitBlocksMax = this.#hitBlocksMax(knownTokens);
     while (hits.length < hitBlocksMax) {
       const block = this.#prefixes.find(chain.hashAt(hits.length));
       if (block === undefined) break;
