@@ -66,6 +66,11 @@ function toClass(ranges: readonly CharacterRange[]): string {
   const parts = ranges.map(([first, last]) =>
     first === last ? byteEscape(first) : `${byteEscape(first)}-${byteEscape(last)}`,
   );
+  const [first, ...others] = ranges;
+  // A class of one byte the library takes for the character of that number, and writes it in UTF-8.
+  // With a second byte, of which no token is, it stays a class.
+  const isOneByte = first !== undefined && first[0] === first[1] && others.length === 0;
+  if (isOneByte && first[0] > ASCII_MAX) parts.push(byteEscape(NEVER_A_BYTE));
   return `[${parts.join("")}]`;
 }
 
@@ -73,8 +78,12 @@ function byteEscape(byte: number): string {
   return `\\x${byte.toString(16).padStart(2, "0")}`;
 }
 
+const ASCII_MAX = 0x7f;
+/** A byte that UTF-8 has no use for, see `shareVocabulary`. */
+const NEVER_A_BYTE = 0xff;
+
 /** The last code points whose UTF-8 has one, two and three bytes. */
-const LAST_OF_LENGTH = [0x7f, 0x7ff, 0xffff];
+const LAST_OF_LENGTH = [ASCII_MAX, 0x7ff, 0xffff];
 const CONTINUATION_BITS = 6;
 
 /** The UTF-8 of a range, as sequences in each of which every byte runs over a range of its own. */
@@ -94,7 +103,7 @@ function byteSequences(first: number, last: number): (readonly CharacterRange[])
 function splitPoint(first: number, last: number): number | undefined {
   const border = LAST_OF_LENGTH.find((value) => first <= value && value < last);
   if (border !== undefined) return border;
-  if (last <= 0x7f) return undefined;
+  if (last <= ASCII_MAX) return undefined;
   for (let bits = CONTINUATION_BITS; bits <= 3 * CONTINUATION_BITS; bits += CONTINUATION_BITS) {
     const low = 2 ** bits - 1;
     if (first >>> bits === last >>> bits) return undefined;

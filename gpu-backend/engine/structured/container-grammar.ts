@@ -31,7 +31,7 @@ export function objectGrammar(
   let next = writer.rule(more === undefined ? '"}"' : `"}" | ", " ${more}`);
   let first = more === undefined ? next : writer.rule(`"}" | ${more}`);
   for (const [name, schema] of (properties ?? []).toReversed()) {
-    const value = convert(schema, `${reader.pathOf("properties")}.${name}`);
+    const value = convert(schema, reader.pathOf("properties", name));
     const member = `${literal(`${JSON.stringify(name)}: `)} ${value} ${next}`;
     const isOptional = !required.has(name);
     first = writer.rule(isOptional ? `${member} | ${first}` : member);
@@ -53,9 +53,10 @@ function checkNames(reader: SchemaReader, names: readonly string[]): void {
 
 function requiredNames(reader: SchemaReader, names: readonly string[]): readonly string[] {
   const required = reader.list("required") ?? [];
+  const known = new Set(names);
   return required.map((name) => {
     if (typeof name !== "string") throw reader.invalid("required", "a list of names");
-    if (!names.includes(name)) throw reader.invalid("required", "a list of names in 'properties'");
+    if (!known.has(name)) throw reader.invalid("required", "a list of names in 'properties'");
     return name;
   });
 }

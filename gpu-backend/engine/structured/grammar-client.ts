@@ -74,7 +74,7 @@ export class GrammarClient {
   open(onDispose: () => void): TokenConstraint {
     const id = this.#opened;
     this.#opened += 1;
-    const memory = new MaskMemory({ logitCount: this.#options.vocabulary.ends.length });
+    const memory = new MaskMemory({ logitCount: this.#options.vocabulary.logitCount });
     this.#post({ kind: "open", id, memory: memory.buffer });
     let maskCount = 1;
     let isDisposed = false;

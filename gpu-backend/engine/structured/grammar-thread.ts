@@ -73,7 +73,7 @@ function breakOff(error: unknown): void {
 async function publishMask({ matcher, memory }: FollowedSequence): Promise<void> {
   // Behind the token that ends the text nothing may follow, and the library must not be asked.
   if (matcher.isTerminated()) memory.mask.fill(0);
-  else memory.mask.set(await matcher.getNextTokenBitmask());
+  else memory.write(await matcher.getNextTokenBitmask(), vocabulary.logitCount);
   memory.publish();
 }
 
@@ -94,7 +94,7 @@ async function rehearse(grammar: CompiledGrammar): Promise<void> {
 
 function tokensOf(mask: Int32Array): number[] {
   const tokens: number[] = [];
-  for (let id = 0; id < vocabulary.ends.length; id += 1) {
+  for (let id = 0; id < vocabulary.logitCount; id += 1) {
     if ((((mask[id >> 5] ?? 0) >>> (id & 31)) & 1) === 1) tokens.push(id);
   }
   return tokens;

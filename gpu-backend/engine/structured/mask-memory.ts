@@ -24,6 +24,14 @@ export class MaskMemory {
     this.mask = new Int32Array(this.buffer, HEADER_WORDS * 4);
   }
 
+  /** Copies a mask, without its bits for what lies beyond the logits. */
+  write(mask: Int32Array, logitCount: number): void {
+    this.mask.set(mask.subarray(0, this.mask.length));
+    const last = this.mask.length - 1;
+    const unusedBits = this.mask.length * 32 - logitCount;
+    this.mask[last] = (((this.mask[last] ?? 0) << unusedBits) >>> unusedBits) | 0;
+  }
+
   /** Tells that `mask` holds the next mask. */
   publish(): void {
     Atomics.add(this.#header, MASKS_READY, 1);

@@ -1,4 +1,4 @@
-import { ALL_CHARACTERS, CharacterSet, characters } from "./character-set.ts";
+import { ALL_CHARACTERS, type CharacterRange, CharacterSet, characters } from "./character-set.ts";
 import { SchemaFault } from "./schema-fault.ts";
 
 /** A regular expression without anchors, captures and assertions: only what text it matches. */
@@ -158,17 +158,15 @@ class PatternParser {
 
   #class(): CharacterSet {
     const isNegated = this.#take("^");
-    let set = new CharacterSet([]);
+    const ranges: CharacterRange[] = [];
     while (!this.#take("]")) {
       const first = this.#classAtom();
       const isRange = this.#peek() === "-" && this.#source[this.#at + 1] !== "]";
-      if (!isRange) {
-        set = set.union(first);
-        continue;
-      }
-      this.#at += 1;
-      set = set.union(this.#range(first, this.#classAtom()));
+      if (isRange) this.#at += 1;
+      const part = isRange ? this.#range(first, this.#classAtom()) : first;
+      ranges.push(...part.ranges);
     }
+    const set = new CharacterSet(ranges);
     return isNegated ? ALL_CHARACTERS.minus(set) : set;
   }
 

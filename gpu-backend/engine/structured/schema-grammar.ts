@@ -33,6 +33,8 @@ type TypeName = keyof typeof KEYWORDS;
 
 /** Beyond it alternatives are data, and no format of an answer. */
 const ALTERNATIVES_MAX = 1000;
+/** Each is at least a rule, for which the grammar library looks at the whole vocabulary. */
+const SCHEMAS_MAX = 2000;
 
 /**
  * Says what of a JSON schema cannot be kept, or nothing if all of it can. `param` is the place of the
@@ -66,6 +68,7 @@ class SchemaConverter {
   readonly #path: string;
   /** The rule of each schema that was referred to; a schema may refer to itself. */
   readonly #rules = new Map<unknown, string>();
+  #schemas = 0;
 
   constructor(writer: GrammarWriter, root: unknown, path: string) {
     this.#writer = writer;
@@ -80,6 +83,11 @@ class SchemaConverter {
   #rule(schema: unknown, path: string, depth: number): string {
     const known = this.#rules.get(schema);
     if (known !== undefined) return known;
+    this.#schemas += 1;
+    if (this.#schemas > SCHEMAS_MAX) {
+      const message = `Expected at most ${SCHEMAS_MAX} schemas within the whole`;
+      throw new SchemaFault("unsupported_value", path, message);
+    }
     const name = this.#writer.reserve();
     if (typeof schema === "object") this.#rules.set(schema, name);
     this.#writer.define(name, this.#body(schema, path, depth));

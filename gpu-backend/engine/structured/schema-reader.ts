@@ -23,7 +23,7 @@ const SUPPORTED = new Set(
 const DEFINITIONS = new Set(["$defs", "definitions"]);
 /** Where a schema stands deeper, it is no format of an answer any more. */
 const DEPTH_MAX = 32;
-const KEYWORD_CHARACTERS_MAX = 40;
+const NAME_CHARACTERS_MAX = 40;
 
 /**
  * Reads one schema object keyword by keyword, and knows which were asked for: what nobody asked for
@@ -95,11 +95,6 @@ export class SchemaReader {
     return Object.entries(value);
   }
 
-  /** Reads the schema at a place within this one. */
-  child(schema: unknown, place: string): SchemaReader {
-    return new SchemaReader(schema, `${this.path}.${place}`, this.depth + 1);
-  }
-
   /** Throws a `SchemaFault` for the first keyword beside these that says what is valid. */
   refuseOthers(supported: readonly string[], where: string): void {
     for (const keyword of Object.keys(this.schema)) {
@@ -109,8 +104,9 @@ export class SchemaReader {
     }
   }
 
-  pathOf(keyword: string): string {
-    return `${this.path}.${keyword.slice(0, KEYWORD_CHARACTERS_MAX)}`;
+  /** The place of a keyword, or of a name below it. What a client chose is cut to a bounded length. */
+  pathOf(...names: readonly string[]): string {
+    return [this.path, ...names.map((name) => name.slice(0, NAME_CHARACTERS_MAX))].join(".");
   }
 
   invalid(keyword: string, expected: string): SchemaFault {
@@ -119,7 +115,7 @@ export class SchemaReader {
   }
 
   unsupported(keyword: string, where: string): SchemaFault {
-    const name = keyword.slice(0, KEYWORD_CHARACTERS_MAX);
+    const name = keyword.slice(0, NAME_CHARACTERS_MAX);
     const place = SUPPORTED.has(keyword) ? ` ${where}` : "";
     const message = `The schema keyword '${name}' is not supported${place}`;
     return new SchemaFault("unsupported_value", this.pathOf(keyword), message);

@@ -20,7 +20,7 @@ const FORMATS: ReadonlyMap<string, string> = new Map([
   ["date-time", `(${DATE})T${TIME}`],
   ["uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"],
   ["ipv4", `${BYTE}(\\.${BYTE}){3}`],
-  ["email", `[A-Za-z0-9_+-]+(\\.[A-Za-z0-9_+-]+)*@${HOST}`],
+  ["email", `[A-Za-z0-9_+-]{1,20}(\\.[A-Za-z0-9_+-]{1,20}){0,2}@${HOST}`],
   ["uri", `https?://${HOST}(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._~-]*)*`],
 ]);
 

@@ -1,32 +1,48 @@
 import type { TokenBytes } from "../tokenizer/token-bytes.ts";
+import { decoyTokens } from "./decoy-tokens.ts";
 
 /** The tokens as the grammar library needs them, in memory that all threads share. */
 export interface Vocabulary {
+  /** Token ids run below it; what follows are decoys. */
+  readonly logitCount: number;
   /** The bytes of all tokens, one behind the other. */
   readonly bytes: Uint8Array;
-  /** Token `id` ends before the byte `ends[id]`. One entry a logit. */
+  /** Token `id` ends before the byte `ends[id]`. */
   readonly ends: Uint32Array;
   /** Tokens that may stand only where the text is complete. */
   readonly endTokenIds: readonly number[];
 }
 
 /**
- * Copies the tokens into shared memory. Special tokens have no bytes, and what has none is never
- * allowed within text, nor are logits beyond the tokenizer's ids.
+ * Copies the tokens into shared memory. What has no bytes is never allowed within text: special tokens,
+ * logits beyond the tokenizer's ids, and here also tokens with a byte that no character has in UTF-8.
  */
 export function shareVocabulary(
   tokenBytes: TokenBytes,
   options: { readonly logitCount: number; readonly endTokenIds: readonly number[] },
 ): Vocabulary {
-  const ends = new Uint32Array(new SharedArrayBuffer(options.logitCount * 4));
-  let byteCount = 0;
-  for (let id = 0; id < options.logitCount; id += 1) {
-    byteCount += tokenBytes.of(id).length;
-    ends[id] = byteCount;
-  }
+  const ids = Array.from({ length: options.logitCount }, (_, id) => id);
+  const tokens = ids.map((id) => textBytes(tokenBytes, id));
+  tokens.push(...decoyTokens(tokens));
+  const byteCount = tokens.reduce((sum, token) => sum + token.length, 0);
   const bytes = new Uint8Array(new SharedArrayBuffer(byteCount));
-  for (let id = 0; id < options.logitCount; id += 1) {
-    bytes.set(tokenBytes.of(id), ends[id - 1] ?? 0);
+  const ends = new Uint32Array(new SharedArrayBuffer(tokens.length * 4));
+  let end = 0;
+  for (const [id, token] of tokens.entries()) {
+    bytes.set(token, end);
+    end += token.length;
+    ends[id] = end;
   }
-  return { bytes, ends, endTokenIds: options.endTokenIds };
+  return { ...options, bytes, ends };
+}
+
+function textBytes(tokenBytes: TokenBytes, tokenId: number): Uint8Array {
+  const bytes = tokenBytes.of(tokenId);
+  return bytes.some(isNeverInText) ? NO_BYTES : bytes;
+}
+
+const NO_BYTES = new Uint8Array();
+
+function isNeverInText(byte: number): boolean {
+  return byte === 0xc0 || byte === 0xc1 || byte >= 0xf5;
 }
