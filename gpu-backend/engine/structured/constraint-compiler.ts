@@ -24,7 +24,7 @@ export interface ConstraintCompilerOptions {
 
 const GRAMMARS_MAX = 6;
 const QUEUE_MAX = 64;
-const COMPILE_MS_MAX = 5000;
+const COMPILE_MS_MAX = 8000;
 /**
  * Grammars that failed and are remembered, so that sending one again and again costs nothing; not
  * for long, since on a busier machine than usual a good one may fail too.
