@@ -9,7 +9,7 @@ import { Sampler } from "./engine/sampler.ts";
 import type { StepMeter } from "./engine/step-meter.ts";
 import type { TokenConstraint } from "./engine/token-constraint.ts";
 import type { StepWatch } from "./step-watch.ts";
-import { type EngineEvent, isTerminal } from "./thread-messages.ts";
+import type { EngineEvent } from "./thread-messages.ts";
 
 export interface StepLoopOptions {
   readonly engine: Engine;
@@ -170,7 +170,7 @@ export class StepLoop {
   }
 
   #publish(events: readonly EngineEvent[]): void {
-    for (const event of events) if (isTerminal(event)) this.#notStarted.delete(event.id);
+    for (const event of events) this.#notStarted.delete(event.id);
     this.#options.publish(events, this.#options.nowMs());
   }
 }

@@ -63,13 +63,19 @@ describe("EngineClient", () => {
     expect(client.condition).toBe("failed");
   });
 
-  test("nothing is heard after the terminal event", async () => {
+  test("all is heard up to the terminal event, and nothing after it", async () => {
     const client = aClient("talks-on");
     await client.loaded;
     const heard = submit(client, "a");
     await client.whenIdle();
     await client.close("The test is over");
-    expect(heard).toMatchObject([{ kind: "finished" }]);
+    expect(heard.map(({ kind }) => kind)).toEqual([
+      "started",
+      "prompt-logprobs",
+      "embedded",
+      "token",
+      "finished",
+    ]);
   });
 
   test("no more requests are open than may run and wait: the next is refused at once", async () => {

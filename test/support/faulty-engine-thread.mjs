@@ -25,8 +25,12 @@ parentPort.on("message", (command) => {
       Atomics.add(steps, 0, 1);
       for (;;);
     case "talks-on": {
+      const told = ["started", "prompt-logprobs", "embedded", "token"].map((kind) => ({
+        kind,
+        id,
+      }));
       const finished = { kind: "finished", id, reason: "stop", promptTokens: 1, outputTokens: 0 };
-      const events = [finished, { kind: "token", id, tokenId: 1 }, finished];
+      const events = [...told, finished, { kind: "token", id, tokenId: 1 }, finished];
       const seen = { ...snapshot, submissions: 1 };
       parentPort.postMessage({ kind: "events", events, atMs: 0, snapshot: seen });
       break;

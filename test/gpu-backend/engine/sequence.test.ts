@@ -33,6 +33,8 @@ function compute(sequence: Sequence, tokensMax: number, result: Partial<Computed
 const scoresOf = (tokens: Int32Array) =>
   Array.from(tokens, (tokenId) => ({ tokenId, logprob: -1, top: [] }));
 
+const states = (tokens: number) => ({ hidden: new Float32Array(tokens * 2).fill(1) });
+
 describe("Sequence", () => {
   test("computes its known tokens in order, and then the one it sampled", () => {
     const sequence = aSequence(5);
@@ -95,6 +97,19 @@ describe("Sequence", () => {
     expect(compute(sequence, 1, stop).ending).toBeUndefined();
     expect(nextRow(sequence, 1).choice?.forbiddenTokenIds).toEqual([]);
     expect(compute(sequence, 1, stop).ending).toEqual({ kind: "finished", reason: "stop" });
+  });
+
+  test("asks for the hidden state of each token of a pooled prompt once", () => {
+    const sequence = aSequence(6, { outputTokensMax: 0, pooling: "mean" });
+    sequence.admit(0);
+    expect(compute(sequence, 4, states(4)).row.output).toBe("hidden");
+    sequence.preempt(0);
+    sequence.admit(0);
+    expect(compute(sequence, 4).row.output).toBe("none");
+    const { row, events } = compute(sequence, 4, states(2));
+    expect(row).toMatchObject({ output: "hidden", startPosition: 4 });
+    const half = Math.SQRT1_2;
+    expect(events).toEqual([{ kind: "embedded", id: "a", vector: Float32Array.of(half, half) }]);
   });
 
   test("scores its prompt in pieces of bounded size, each once however often it is preempted", () => {
