@@ -55,6 +55,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     forecast: meter.model,
     keepsTbt: options.scheduling.keepsTbt,
     kvAdmission: options.scheduling.kvAdmission,
+    shares: { shareCount: options.scheduling.kvShares, isolation: options.scheduling.isolation },
     modelRevision: executor.revision,
     hashBlock,
   });

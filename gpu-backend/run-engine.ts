@@ -118,7 +118,8 @@ async function describeModel(
         `the model only ${facts.vocabularyTokens}: expected both to be of one model`,
     );
   }
-  const contextTokens = Math.min(facts.contextTokens, blockCount * blockTokens);
+  const shareBlocks = Math.floor(blockCount / settings.scheduling.kvShares);
+  const contextTokens = Math.min(facts.contextTokens, shareBlocks * blockTokens);
   const { modelDirectory } = settings;
   const chatTemplate = await loadChatTemplate(modelDirectory, { tokenizer, contextTokens });
   return {

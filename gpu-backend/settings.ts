@@ -73,6 +73,16 @@ const FLAGS: Readonly<Record<string, Flag>> = {
     help: "admit what fits now, or only what is expected to fit to its end",
     default: "known",
   },
+  "kv-shares": {
+    argument: "N",
+    help: "divide the KV pool among N tenants: a request fits into a share, which others leave alone",
+    default: "1",
+  },
+  isolation: {
+    argument: "borrow|strict",
+    help: "whether a tenant may use what others leave of their shares",
+    default: "borrow",
+  },
   "no-prefix-cache": { help: "compute every prompt from its first token on" },
   "pool-url": { argument: "URL", help: "pool to report to: ws(s)://HOST/internal/pools/POOL" },
   "advertise-url": {
@@ -113,6 +123,8 @@ const FlagValues = z.object({
   "max-queue": integer(1, 100_000),
   policy: z.enum(["fcfs", "priority", "least-slack"], "fcfs, priority or least-slack"),
   "kv-admission": z.enum(["known", "past-future"], "known or past-future"),
+  "kv-shares": integer(1, 256),
+  isolation: z.enum(["borrow", "strict"], "borrow or strict"),
   "pool-url": urlOf(/^wss?$/, "a URL such as ws://HOST/internal/pools/POOL").optional(),
   "advertise-url": urlOf(/^https?$/, "a URL such as http://HOST:PORT").optional(),
   "drain-ms": integer(0, 3_600_000),
@@ -170,12 +182,19 @@ function isLoopback(host: string): boolean {
 }
 
 function problemsTogether(texts: Readonly<Record<string, string>>): string[] {
+  const problems: string[] = [];
   const { "max-batch-tokens": batchTokens = "", "max-sequences": sequences = "" } = texts;
   // Each running request needs a token of every step, or some would starve behind the others.
-  if (!(Number(batchTokens) < Number(sequences))) return [];
-  return [
-    `--max-batch-tokens: expected at least --max-sequences (${sequences}), found "${batchTokens}"`,
-  ];
+  if (Number(batchTokens) < Number(sequences)) {
+    problems.push(
+      `--max-batch-tokens: expected at least --max-sequences (${sequences}), found "${batchTokens}"`,
+    );
+  }
+  const { "kv-blocks": blocks, "kv-shares": shares = "" } = texts;
+  if (blocks !== undefined && Number(blocks) < Number(shares)) {
+    problems.push(`--kv-blocks: expected at least --kv-shares (${shares}), found "${blocks}"`);
+  }
+  return problems;
 }
 
 function toSettings(
@@ -201,6 +220,8 @@ function toSettings(
       policy: values.policy,
       keepsTbt: switches.has("keep-tbt") || values.policy === "least-slack",
       kvAdmission: values["kv-admission"],
+      kvShares: values["kv-shares"],
+      isolation: values.isolation,
     },
     poolUrl: values["pool-url"],
     advertiseUrl: values["advertise-url"],

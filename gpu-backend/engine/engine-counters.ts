@@ -1,5 +1,5 @@
 import type { FinishReason, GenerateEvent, RefusalReason } from "./generate-request.ts";
-import type { PrefixStatistics } from "./kv-cache/kv-cache.ts";
+import type { PrefixStatistics } from "./kv-cache/prefix-statistics.ts";
 
 /** Totals of an engine since its start. They only grow. */
 export interface EngineCounters {

@@ -12,6 +12,7 @@ import type {
   RefusalReason,
 } from "./generate-request.ts";
 import type { HashBlock } from "./kv-cache/block-chain.ts";
+import type { KvSharesOptions } from "./kv-cache/kv-shares.ts";
 import { KvCache } from "./kv-cache/kv-cache.ts";
 import type { Ending } from "./pending-step.ts";
 import { PendingStep } from "./pending-step.ts";
@@ -41,6 +42,8 @@ export interface EngineOptions {
   readonly forecast?: StepForecast;
   /** A step has no more prefill than keeps the TBT targets of those that decode. Needs a forecast. */
   readonly keepsTbt?: boolean;
+  /** None unless given: the pool is everybody's. */
+  readonly shares?: KvSharesOptions;
   /** By known tokens unless given. */
   readonly kvAdmission?: KvAdmissionRule;
 }
@@ -78,12 +81,10 @@ export class Engine {
     this.#options = options;
     this.#kvCache = new KvCache(options);
     this.#scheduler = new Scheduler(this.#kvCache, {
-      sequencesMax: options.sequencesMax,
-      batchTokensMax: options.batchTokensMax,
-      compareUrgency: options.compareUrgency ?? compareArrival,
-      forecast: options.forecast,
-      keepsTbt: options.keepsTbt ?? false,
-      kvAdmission: options.kvAdmission ?? "known",
+      compareUrgency: compareArrival,
+      keepsTbt: false,
+      kvAdmission: "known",
+      ...options,
     });
   }
 
@@ -228,12 +229,12 @@ export class Engine {
   }
 
   /**
-   * Known tokens at which a sequence has come to its end. The whole pool bounds it as the context
-   * does: a sequence that runs alone then always fits, and one that outgrows the pool ends by length.
+   * Known tokens at which a sequence has come to its end. Its tenant's share of the pool bounds it as the
+   * context does: a sequence that runs alone then always fits, and one that outgrows it ends by length.
    */
   get #sequenceTokensMax(): number {
-    const { contextTokens, blockCount, blockTokens } = this.#options;
-    return Math.min(contextTokens, blockCount * blockTokens);
+    const { contextTokens, blockTokens } = this.#options;
+    return Math.min(contextTokens, this.#kvCache.sequenceBlocksMax * blockTokens);
   }
 
   #reasonToRefuse(request: GenerateRequest, nowMs: number): RefusalReason | undefined {

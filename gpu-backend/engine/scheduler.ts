@@ -37,8 +37,9 @@ const AWAITED_TOKENS_MIN = 32;
  * Hands the budget of each step to sequences: those that run, in order of urgency, then those that
  * wait. Whoever decodes gets its token in every step.
  *
- * The victim of a preemption is always the least urgent sequence that runs. The running ones get
- * their shares in that same order, so a victim has none yet, and no share is ever taken back.
+ * The victim of a preemption is always the least urgent sequence that runs and whose blocks can be of
+ * use. The running ones get their tokens in that same order, so a victim has none yet, and nothing
+ * is ever taken back from a step.
  */
 export class Scheduler {
   readonly #kvCache: KvCache;
@@ -127,10 +128,10 @@ export class Scheduler {
     });
     const rows: BatchRow[] = [];
     const preemptionsBefore = this.#preemptions;
-    for (let index = 0; index < this.#running.length; index++) {
-      const sequence = this.#running[index];
-      if (sequence === undefined || !this.#makeRoom(sequence, budget, nowMs)) break;
-      this.#share(rows, budget, sequence);
+    for (const sequence of this.#running) {
+      // Somebody before it may have taken its blocks.
+      if (!this.#running.includes(sequence)) continue;
+      if (this.#makeRoom(sequence, budget, nowMs)) this.#share(rows, budget, sequence);
     }
     // Whoever was preempted would only be displaced again by an admission into the room it left.
     if (this.#preemptions === preemptionsBefore) this.#admitWaiting(rows, budget, nowMs);
@@ -164,8 +165,10 @@ export class Scheduler {
   /** Finds blocks for all known tokens. Returns false if the sequence itself had to give way. */
   #makeRoom(sequence: Sequence, budget: StepBudget, nowMs: number): boolean {
     while (!this.#kvCache.extend(sequence.id, sequence.knownTokens)) {
-      const victim = this.#running.pop();
-      assert(victim !== undefined && this.#running.length > 0, "A sequence alone fits the pool");
+      const victim = this.#running.findLast((other) =>
+        this.#kvCache.canRelieve(other.id, sequence.id),
+      );
+      assert(victim !== undefined && this.#running.length > 1, "A sequence alone fits its share");
       this.#preempt(victim, nowMs);
       budget.release(victim);
       if (victim === sequence) return false;
@@ -174,6 +177,7 @@ export class Scheduler {
   }
 
   #preempt(victim: Sequence, nowMs: number): void {
+    this.#running = this.#running.filter((other) => other !== victim);
     this.#kvCache.release(victim.id);
     victim.preempt(nowMs);
     victim.expectHit(this.#hitTokens(victim));
@@ -181,15 +185,21 @@ export class Scheduler {
     this.#preemptions += 1;
   }
 
-  /** Admits in order of urgency until one does not fit: nobody jumps ahead of it. */
+  /**
+   * Admits in order of urgency until one does not fit: nobody jumps ahead of it. But who would
+   * exceed its tenant's share waits for that tenant alone, and the others need not wait with it.
+   */
   #admitWaiting(rows: BatchRow[], budget: StepBudget, nowMs: number): void {
     const { sequencesMax, compareUrgency } = this.#options;
     this.#waiting.sort((a, b) => compareUrgency(a, b, nowMs));
-    for (const sequence of [...this.#waiting]) {
+    const fullTenants = new Set<string>();
+    for (const sequence of this.#waiting) {
+      const { tenant } = sequence.request;
       if (this.#running.length >= sequencesMax || budget.tokensFor(sequence) === 0) break;
-      if (this.#awaitsPrefix(sequence, nowMs)) continue;
-      if (!this.#tryAdmit(sequence)) break;
-      this.#share(rows, budget, sequence);
+      if (fullTenants.has(tenant) || this.#awaitsPrefix(sequence, nowMs)) continue;
+      if (this.#tryAdmit(sequence)) this.#share(rows, budget, sequence);
+      else if (this.#kvCache.exceedsShare(tenant, sequence.knownTokens)) fullTenants.add(tenant);
+      else break;
     }
   }
 
@@ -222,6 +232,7 @@ export class Scheduler {
     if (this.#options.kvAdmission === "past-future" && !this.#fitsToItsEnd(sequence)) return false;
     const hitTokens = this.#kvCache.admit({
       id: sequence.id,
+      tenant: sequence.request.tenant,
       chain: sequence.chain,
       knownTokens: sequence.knownTokens,
       readsCache: sequence.readsPrefixCache,

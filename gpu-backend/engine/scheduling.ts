@@ -7,10 +7,16 @@ export type Policy = "fcfs" | "priority" | "least-slack";
  */
 export type KvAdmissionRule = "known" | "past-future";
 
+/** Whether a tenant may use more of the KV pool than its share while others leave it unused. */
+export type Isolation = "borrow" | "strict";
+
 /** How an operator wants steps and memory to be shared out. */
 export interface Scheduling {
   readonly policy: Policy;
   /** Steps have no more prefill than keeps the TBT targets of those that decode. */
   readonly keepsTbt: boolean;
   readonly kvAdmission: KvAdmissionRule;
+  /** Equal parts of the KV pool, one for each of so many tenants; 1: the pool is everybody's. */
+  readonly kvShares: number;
+  readonly isolation: Isolation;
 }

@@ -2,7 +2,7 @@ import { assert } from "../../src/base/assert.ts";
 import type { BatchRow } from "./batch.ts";
 import type { GenerateEvent, GenerateRequest } from "./generate-request.ts";
 import type { BlockHashing } from "./kv-cache/block-chain.ts";
-import { BlockChain } from "./kv-cache/block-chain.ts";
+import { BlockChain, tenantNamespace } from "./kv-cache/block-chain.ts";
 import { PooledMean } from "./pooled-mean.ts";
 import { PromptLogprobs } from "./prompt-logprobs.ts";
 import type { ComputedRow } from "./row-result.ts";
@@ -84,7 +84,8 @@ export class Sequence {
     }
     if (request.pooling !== undefined) this.#pooledMean = new PooledMean();
     this.#prefillTokens = this.#tokens.length;
-    this.chain = new BlockChain(options.hashing, request.cacheSalt, this.#tokens);
+    const namespace = tenantNamespace(request.tenant, request.cacheSalt);
+    this.chain = new BlockChain(options.hashing, namespace, this.#tokens);
   }
 
   get id(): string {

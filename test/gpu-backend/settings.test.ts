@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseSettings, type Settings } from "../../gpu-backend/settings.ts";
+import { aScheduling } from "../support/engine-builders.ts";
 
 const SECRET = "0123456789abcdef";
 
@@ -29,7 +30,7 @@ describe("parseSettings", () => {
       precision: "int8",
       blockCount: undefined,
       prefixCache: true,
-      scheduling: { policy: "fcfs", keepsTbt: false, kvAdmission: "known" },
+      scheduling: aScheduling(),
       requireSalt: false,
       secret: undefined,
     });
@@ -42,6 +43,7 @@ describe("parseSettings", () => {
       "--block-tokens 32 --max-batch-tokens 64 --max-sequences 4 --max-queue 5 --require-salt",
       "--no-prefix-cache --pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
       "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt --kv-admission past-future",
+      "--kv-shares 4 --isolation strict",
     );
     expect(settingsOf(argv, SECRET)).toEqual({
       modelDirectory: "/models/other",
@@ -56,7 +58,13 @@ describe("parseSettings", () => {
       queueMax: 5,
       requireSalt: true,
       prefixCache: false,
-      scheduling: { policy: "priority", keepsTbt: true, kvAdmission: "past-future" },
+      scheduling: {
+        policy: "priority",
+        keepsTbt: true,
+        kvAdmission: "past-future",
+        kvShares: 4,
+        isolation: "strict",
+      },
       poolUrl: "ws://edge/internal/pools/p",
       advertiseUrl: "http://me:8000",
       drainMs: 0,
@@ -108,6 +116,18 @@ describe("parseSettings", () => {
     expect(problemsOf(["--max-batch-tokens", "8"])).toEqual([
       '--max-batch-tokens: expected at least --max-sequences (16), found "8"',
     ]);
+  });
+
+  test("a pool cannot be divided among more tenants than it has blocks", () => {
+    expect(problemsOf(words("--kv-blocks 4 --kv-shares 5"))).toEqual([
+      '--kv-blocks: expected at least --kv-shares (5), found "4"',
+    ]);
+    expect(settingsOf(words("--kv-blocks 5 --kv-shares 5")).scheduling.kvShares).toBe(5);
+  });
+
+  test("the order by slack keeps to promised gaps without being asked to", () => {
+    const { scheduling } = settingsOf(words("--policy least-slack"));
+    expect(scheduling).toEqual(aScheduling({ policy: "least-slack", keepsTbt: true }));
   });
 
   test("help lists every flag with its default, whatever else is wrong", () => {

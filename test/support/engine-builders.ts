@@ -81,7 +81,14 @@ export function anEngine(overrides: Partial<EngineOptions> = {}): Engine {
 
 /** What an engine is started with that nobody asked for anything else. */
 export function aScheduling(overrides: Partial<Scheduling> = {}): Scheduling {
-  return { policy: "fcfs", keepsTbt: false, kvAdmission: "known", ...overrides };
+  return {
+    policy: "fcfs",
+    keepsTbt: false,
+    kvAdmission: "known",
+    kvShares: 1,
+    isolation: "borrow",
+    ...overrides,
+  };
 }
 
 /** Results for the rows of a batch: these tokens for those that choose one, in order; no states. */

@@ -18,8 +18,13 @@ export interface BlockHashing {
  * The parent of block 0. Both parts carry their length, so that no choice of a salt can reach
  * the namespace of another one or of another model.
  */
-export function namespaceRoot(modelRevision: string, cacheSalt: string): string {
-  return `${modelRevision.length}:${modelRevision}${cacheSalt.length}:${cacheSalt}`;
+export function namespaceRoot(modelRevision: string, namespace: string): string {
+  return `${modelRevision.length}:${modelRevision}${namespace.length}:${namespace}`;
+}
+
+/** The namespace that a salt names for one tenant: what a tenant has cached is hit by that tenant alone. */
+export function tenantNamespace(tenant: string, cacheSalt: string): string {
+  return `${tenant.length}:${tenant}${cacheSalt}`;
 }
 
 /**
@@ -33,9 +38,9 @@ export class BlockChain {
   readonly #hashes: string[] = [];
 
   /** `tokens` is the sequence's own list and may grow; what is in it never changes. */
-  constructor(hashing: BlockHashing, cacheSalt: string, tokens: readonly number[]) {
+  constructor(hashing: BlockHashing, namespace: string, tokens: readonly number[]) {
     this.#hashing = hashing;
-    this.#root = namespaceRoot(hashing.modelRevision, cacheSalt);
+    this.#root = namespaceRoot(hashing.modelRevision, namespace);
     this.#tokens = tokens;
   }
 

@@ -1,18 +1,27 @@
 import { assert } from "../../../src/base/assert.ts";
 import type { BlockChain } from "./block-chain.ts";
-import { BlockPool } from "./block-pool.ts";
+import { KvShares, type KvSharesOptions } from "./kv-shares.ts";
 import { PrefixCache } from "./prefix-cache.ts";
+import {
+  countAdmission,
+  NO_PREFIX_STATISTICS,
+  type PrefixStatistics,
+} from "./prefix-statistics.ts";
 
 export interface KvCacheOptions {
   readonly blockCount: number;
   readonly blockTokens: number;
   /** Without it nothing is hashed, registered, hit or counted. */
   readonly prefixCache: boolean;
+  /** None unless given: the pool is everybody's. */
+  readonly shares?: KvSharesOptions;
 }
 
 /** One sequence that asks for the blocks of all its known tokens. */
 export interface KvAdmission {
   readonly id: string;
+  /** Whose share the blocks count against. Its chain is in a namespace that is the tenant's alone. */
+  readonly tenant: string;
   readonly chain: BlockChain;
   readonly knownTokens: number;
   /** False: nothing is hit or counted, though what is computed is offered to others. */
@@ -23,21 +32,16 @@ export interface KvAdmission {
   readonly isResumed: boolean;
 }
 
-/** Tokens looked up and found at admissions; what preempted sequences find again stands apart. */
-export interface PrefixStatistics {
-  readonly queriedTokens: number;
-  readonly hitTokens: number;
-  readonly resumedQueriedTokens: number;
-  readonly resumedHitTokens: number;
-}
-
 /** What one sequence holds. */
 interface Holding {
+  readonly share: number;
   readonly chain: BlockChain;
   readonly blocks: number[];
   /** The first so many blocks are full, computed and offered to the prefix cache. */
   confirmedBlocks: number;
 }
+
+const NO_SHARES: KvSharesOptions = { shareCount: 1, isolation: "borrow" };
 
 /**
  * Gives sequences their blocks: hits first, then the least recently used free ones.
@@ -48,32 +52,32 @@ interface Holding {
  */
 export class KvCache {
   readonly blockTokens: number;
-  readonly #pool: BlockPool;
+  readonly #shares: KvShares;
   readonly #prefixes = new PrefixCache();
   readonly #isCaching: boolean;
   readonly #holdings = new Map<string, Holding>();
-  #statistics: PrefixStatistics = {
-    queriedTokens: 0,
-    hitTokens: 0,
-    resumedQueriedTokens: 0,
-    resumedHitTokens: 0,
-  };
+  #statistics = NO_PREFIX_STATISTICS;
 
   constructor(options: KvCacheOptions) {
     const { blockTokens } = options;
     assert(Number.isInteger(blockTokens) && blockTokens > 0, `A block holds tokens`);
     this.blockTokens = blockTokens;
-    this.#pool = new BlockPool(options.blockCount);
+    this.#shares = new KvShares(options.blockCount, options.shares ?? NO_SHARES);
     this.#isCaching = options.prefixCache;
   }
 
   get blockCount(): number {
-    return this.#pool.blockCount;
+    return this.#shares.blockCount;
+  }
+
+  /** The most blocks that one sequence may count on. */
+  get sequenceBlocksMax(): number {
+    return this.#shares.shareBlocks;
   }
 
   /** Blocks that sequences hold; cached but free blocks are not counted. */
   get usedBlocks(): number {
-    return this.#pool.usedBlocks;
+    return this.#shares.usedBlocks;
   }
 
   get statistics(): PrefixStatistics {
@@ -96,7 +100,11 @@ export class KvCache {
    */
   upcomingTokens(
     id: string,
-    sequence: { readonly chain: BlockChain; readonly knownTokens: number; hitTokens: number },
+    sequence: {
+      readonly chain: BlockChain;
+      readonly knownTokens: number;
+      readonly hitTokens: number;
+    },
   ): number {
     const { chain, confirmedBlocks } = this.#holdingOf(id);
     const hitBlocks = sequence.hitTokens / this.blockTokens;
@@ -118,19 +126,29 @@ export class KvCache {
    * blocks, and never the last token, whose logits are wanted. `undefined`: it does not fit now.
    */
   admit(admission: KvAdmission): number | undefined {
-    const { id, chain, knownTokens, readsCache } = admission;
+    const { id, tenant, chain, knownTokens, readsCache, reservedBlocks } = admission;
     assert(!this.#holdings.has(id), `Sequence ${id} holds blocks already`);
+    const share = this.#shares.findShare(tenant);
+    if (share === undefined) return undefined;
     const hits = readsCache ? this.#findHits(chain, knownTokens) : [];
     const newBlocks = this.#blocksFor(knownTokens) - hits.length;
     // A hit that nobody holds is itself one of the free blocks: it cannot be taken as well.
-    const freeHits = hits.filter((block) => this.#pool.isFree(block)).length;
-    if (newBlocks + admission.reservedBlocks > this.#pool.freeBlocks - freeHits) return undefined;
-    for (const block of hits) this.#pool.retain(block);
-    const holding: Holding = { chain, blocks: hits, confirmedBlocks: hits.length };
+    const freeHits = hits.filter((block) => this.#shares.isFree(block)).length;
+    const availableBlocks = this.#shares.availableBlocks(share) - freeHits;
+    if (newBlocks + reservedBlocks > availableBlocks) return undefined;
+    for (const block of this.#shares.assignShare(tenant, share)) this.#prefixes.forget(block);
+    for (const block of hits) this.#shares.retain(block);
+    const holding: Holding = { share, chain, blocks: hits, confirmedBlocks: hits.length };
     this.#holdings.set(id, holding);
     this.#takeBlocks(holding, newBlocks);
     const hitTokens = holding.confirmedBlocks * this.blockTokens;
-    if (this.#isCaching && readsCache) this.#count(knownTokens, hitTokens, admission.isResumed);
+    if (this.#isCaching && readsCache) {
+      this.#statistics = countAdmission(this.#statistics, {
+        queriedTokens: knownTokens,
+        hitTokens,
+        isResumed: admission.isResumed,
+      });
+    }
     return hitTokens;
   }
 
@@ -138,9 +156,26 @@ export class KvCache {
   extend(id: string, tokens: number): boolean {
     const holding = this.#holdingOf(id);
     const newBlocks = this.#blocksFor(tokens) - holding.blocks.length;
-    if (newBlocks > this.#pool.freeBlocks) return false;
+    if (newBlocks > this.#shares.availableBlocks(holding.share)) return false;
     this.#takeBlocks(holding, newBlocks);
     return true;
+  }
+
+  /**
+   * Whether so many more tokens would not fit into the tenant's own share, however much of the pool is
+   * free: then nobody else has to wait behind them. False where the pool is everybody's.
+   */
+  exceedsShare(tenant: string, tokens: number): boolean {
+    if (this.#shares.shareBlocks === this.blockCount) return false;
+    const share = this.#shares.findShare(tenant);
+    if (share === undefined) return true;
+    return this.#shares.heldBlocks(share) + this.#blocksFor(tokens) > this.#shares.shareBlocks;
+  }
+
+  /** Whether blocks that one holder gives back can become another's: it is of one share with it, or borrows. */
+  canRelieve(id: string, other: string): boolean {
+    const { share } = this.#holdingOf(id);
+    return share === this.#holdingOf(other).share || this.#shares.isOverdrawn(share);
   }
 
   /** Registers the blocks that became full, now that this many tokens are computed for good. */
@@ -167,7 +202,7 @@ export class KvCache {
     const { blocks } = this.#holdingOf(id);
     this.#holdings.delete(id);
     for (const block of blocks.toReversed()) {
-      this.#pool.release(block, this.#prefixes.has(block) ? "last" : "next");
+      this.#shares.release(block, this.#prefixes.has(block));
     }
   }
 
@@ -181,6 +216,7 @@ export class KvCache {
   reset(): boolean {
     if (this.usedBlocks > 0) return false;
     this.#prefixes.clear();
+    this.#shares.clear();
     return true;
   }
 
@@ -191,22 +227,26 @@ export class KvCache {
 
   /** The free blocks, the next one to be evicted first. */
   evictionOrder(): number[] {
-    return this.#pool.evictionOrder();
+    return this.#shares.evictionOrder();
   }
 
   /** Throws unless the reference counts are exactly the block tables that hold each block. */
   checkInvariants(): void {
-    this.#pool.checkInvariants();
+    this.#shares.checkInvariants();
     this.#prefixes.checkInvariants();
     const references = new Map<number, number>();
-    for (const [id, { blocks, confirmedBlocks }] of this.#holdings) {
+    for (const [id, { share, blocks, confirmedBlocks }] of this.#holdings) {
       assert(new Set(blocks).size === blocks.length, `Sequence ${id} holds no block twice`);
       assert(confirmedBlocks <= blocks.length, `Sequence ${id} confirmed only what it holds`);
+      assert(
+        blocks.every((block) => this.#shares.belongsTo(block, share)),
+        `What sequence ${id} holds counts against its tenant's share`,
+      );
       for (const block of blocks) references.set(block, (references.get(block) ?? 0) + 1);
     }
     assert(references.size === this.usedBlocks, "Every used block is in a block table");
     for (const [block, held] of references) {
-      assert(this.#pool.referencesOf(block) === held, `Block ${block} counts its holders`);
+      assert(this.#shares.referencesOf(block) === held, `Block ${block} counts its holders`);
       // A block that can still be written must not be readable by anybody else.
       assert(held === 1 || this.#isConfirmed(block), `Shared block ${block} is confirmed`);
     }
@@ -249,24 +289,9 @@ export class KvCache {
 
   #takeBlocks(holding: Holding, count: number): void {
     for (let taken = 0; taken < count; taken++) {
-      const block = this.#pool.take();
+      const block = this.#shares.take(holding.share);
       this.#prefixes.forget(block);
       holding.blocks.push(block);
     }
-  }
-
-  #count(queriedTokens: number, hitTokens: number, isResumed: boolean): void {
-    const counted = this.#statistics;
-    this.#statistics = isResumed
-      ? {
-          ...counted,
-          resumedQueriedTokens: counted.resumedQueriedTokens + queriedTokens,
-          resumedHitTokens: counted.resumedHitTokens + hitTokens,
-        }
-      : {
-          ...counted,
-          queriedTokens: counted.queriedTokens + queriedTokens,
-          hitTokens: counted.hitTokens + hitTokens,
-        };
   }
 }

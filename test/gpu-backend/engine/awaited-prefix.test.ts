@@ -13,6 +13,18 @@ function add(engine: Engine, id: string, overrides: Partial<GenerateRequest> = {
   engine.submit(aGenerateRequest({ id, promptTokens: tokenRange(100), ...overrides }), 0);
 }
 
+/** What the step computes that b finds, when a has begun the same prompt; ranks from the most urgent. */
+function secondStep(ranks: readonly string[]): Record<string, number> {
+  const engine = anEngine({
+    batchTokensMax: 150,
+    compareUrgency: (a, b) => ranks.indexOf(a.id) - ranks.indexOf(b.id),
+  });
+  add(engine, "a", { promptTokens: tokenRange(200) });
+  runStep(engine);
+  add(engine, "b", { promptTokens: tokenRange(200) });
+  return runStep(engine).tokensById;
+}
+
 describe("requests that begin alike", () => {
   test("the second of two equal prompts computes only what the first does not", () => {
     const engine = anEngine();
@@ -84,16 +96,6 @@ describe("requests that begin alike", () => {
   });
 
   test("a request does not wait for one that is less urgent", () => {
-    const secondStep = (ranks: readonly string[]) => {
-      const engine = anEngine({
-        batchTokensMax: 150,
-        compareUrgency: (a, b) => ranks.indexOf(a.id) - ranks.indexOf(b.id),
-      });
-      add(engine, "a", { promptTokens: tokenRange(200) });
-      runStep(engine);
-      add(engine, "b", { promptTokens: tokenRange(200) });
-      return runStep(engine).tokensById;
-    };
     expect(secondStep(["a", "b"])).toEqual({ a: 50 });
     expect(secondStep(["b", "a"])).toEqual({ a: 50, b: 56 });
   });

@@ -19,6 +19,7 @@ function admit(kvCache: KvCache, id: string, tokens: readonly number[], salt = "
     chain: chainOf(tokens, kvCache.blockTokens, salt),
     knownTokens: tokens.length,
     reservedBlocks: 0,
+    tenant: "t",
     readsCache: true,
     isResumed: false,
   });
@@ -96,6 +97,7 @@ describe("KvCache", () => {
       chain,
       knownTokens: 55,
       reservedBlocks: 0,
+      tenant: "t",
       readsCache: true,
       isResumed: false,
     });
@@ -172,6 +174,7 @@ describe("KvCache", () => {
       id: "a",
       chain: chainOf(tokenRange(48)),
       knownTokens: 48,
+      tenant: "t",
       readsCache: true,
       isResumed: false,
     };
@@ -215,11 +218,11 @@ describe("KvCache", () => {
     compute(kvCache, "a", tokens);
     const chain = chainOf(tokens);
     const reader = { chain, knownTokens: 40, reservedBlocks: 0, isResumed: false };
-    expect(kvCache.admit({ ...reader, id: "b", readsCache: false })).toBe(0);
+    expect(kvCache.admit({ ...reader, id: "b", tenant: "t", readsCache: false })).toBe(0);
     kvCache.confirm("b", 40);
     expect(kvCache.statistics).toMatchObject({ queriedTokens: 40, hitTokens: 0 });
     kvCache.discard("a");
-    expect(kvCache.admit({ ...reader, id: "c", readsCache: true })).toBe(32);
+    expect(kvCache.admit({ ...reader, id: "c", tenant: "t", readsCache: true })).toBe(32);
     kvCache.checkInvariants();
   });
 
@@ -230,6 +233,7 @@ describe("KvCache", () => {
       chain: chainOf(tokens),
       knownTokens: 40,
       reservedBlocks: 0,
+      tenant: "t",
       readsCache: true,
     };
     compute(kvCache, "a", tokens);
@@ -264,6 +268,7 @@ describe("KvCache", () => {
       chain,
       knownTokens: 40,
       reservedBlocks: 0,
+      tenant: "t",
       readsCache: true,
       isResumed: false,
     };

@@ -1,0 +1,37 @@
+/** Tokens looked up and found at admissions; what preempted sequences find again stands apart. */
+export interface PrefixStatistics {
+  readonly queriedTokens: number;
+  readonly hitTokens: number;
+  readonly resumedQueriedTokens: number;
+  readonly resumedHitTokens: number;
+}
+
+export const NO_PREFIX_STATISTICS: PrefixStatistics = {
+  queriedTokens: 0,
+  hitTokens: 0,
+  resumedQueriedTokens: 0,
+  resumedHitTokens: 0,
+};
+
+/** Adds one admission to statistics. */
+export function countAdmission(
+  counted: PrefixStatistics,
+  admission: {
+    readonly queriedTokens: number;
+    readonly hitTokens: number;
+    readonly isResumed: boolean;
+  },
+): PrefixStatistics {
+  const { queriedTokens, hitTokens, isResumed } = admission;
+  return isResumed
+    ? {
+        ...counted,
+        resumedQueriedTokens: counted.resumedQueriedTokens + queriedTokens,
+        resumedHitTokens: counted.resumedHitTokens + hitTokens,
+      }
+    : {
+        ...counted,
+        queriedTokens: counted.queriedTokens + queriedTokens,
+        hitTokens: counted.hitTokens + hitTokens,
+      };
+}

@@ -1,0 +1,174 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { KvShares } from "../../../../gpu-backend/engine/kv-cache/kv-shares.ts";
+
+const TENANTS = ["a", "b", "c", "d"];
+
+/** Shares as lists of who owns what: slow, and too simple to be wrong. */
+class NaiveShares {
+  /** The owner of each block, `undefined` for nobody, and how often it is held. */
+  readonly owners: (string | undefined)[];
+  readonly held: number[];
+  /** Free blocks in the order in which they became free. */
+  free: number[];
+  readonly #shareBlocks: number;
+  readonly #isStrict: boolean;
+
+  constructor(blockCount: number, shareBlocks: number, isStrict: boolean) {
+    this.owners = Array.from({ length: blockCount }, () => undefined);
+    this.held = Array.from({ length: blockCount }, () => 0);
+    this.free = Array.from({ length: blockCount }, (_, block) => block);
+    this.#shareBlocks = shareBlocks;
+    this.#isStrict = isStrict;
+  }
+
+  owned(tenant: string): number {
+    return this.owners.filter((owner) => owner === tenant).length;
+  }
+
+  /** Takes blocks in thought, one after the other, until none may be taken any more. */
+  available(tenant: string): number {
+    const copy = new NaiveShares(this.owners.length, this.#shareBlocks, this.#isStrict);
+    copy.owners.splice(0, Infinity, ...this.owners);
+    copy.free = [...this.free];
+    let taken = 0;
+    for (;;) {
+      const [block] = copy.candidates(tenant);
+      if (block === undefined) return taken;
+      copy.free = copy.free.filter((other) => other !== block);
+      copy.owners[block] = tenant;
+      taken += 1;
+    }
+  }
+
+  /** All free blocks that the tenant may take. */
+  candidates(tenant: string): number[] {
+    const isFull = this.owned(tenant) >= this.#shareBlocks;
+    return this.free.filter((block) => {
+      const owner = this.owners[block];
+      if (owner === tenant) return true;
+      if (this.#isStrict) return owner === undefined && !isFull;
+      return owner === undefined || this.owned(owner) > this.#shareBlocks;
+    });
+  }
+}
+
+const operation = fc.record({
+  kind: fc.constantFrom("take", "take", "take", "release", "release", "retain"),
+  tenant: fc.constantFrom(...TENANTS),
+  pick: fc.nat(),
+  isCached: fc.boolean(),
+});
+
+describe("KvShares against lists of owners", () => {
+  test("a tenant takes what is nobody's, its own or borrowed, and never what is within another's share", () => {
+    let evictions = 0;
+    const setting = fc.record({
+      blockCount: fc.integer({ min: 6, max: 14 }),
+      shareCount: fc.integer({ min: 1, max: 4 }),
+      isolation: fc.constantFrom("borrow" as const, "strict" as const),
+    });
+    fc.assert(
+      fc.property(
+        setting,
+        fc.array(operation, { maxLength: 80, size: "max" }),
+        ({ blockCount, shareCount, isolation }, operations) => {
+          const shares = new KvShares(blockCount, { shareCount, isolation });
+          const isStrict = isolation === "strict";
+          const naive = new NaiveShares(blockCount, shares.shareBlocks, isStrict);
+          const nameOf = (tenant: string) => (shareCount === 1 ? "all" : tenant);
+          const heldBy = (tenant: string) =>
+            naive.held.flatMap((held, block) =>
+              held > 0 && naive.owners[block] === nameOf(tenant) ? [block] : [],
+            );
+          for (const { kind, tenant, pick, isCached } of operations) {
+            const name = nameOf(tenant);
+            if (kind === "take") {
+              const share = shares.findShare(tenant);
+              if (share === undefined) continue;
+              for (const block of shares.assignShare(tenant, share))
+                naive.owners[block] = undefined;
+              expect(shares.availableBlocks(share)).toBe(naive.available(name));
+              if (shares.availableBlocks(share) === 0) continue;
+              const block = shares.take(share);
+              expect(naive.candidates(name)).toContain(block);
+              const before = naive.owners[block];
+              if (before !== undefined && before !== name) evictions += 1;
+              naive.owners[block] = name;
+              naive.held[block] = 1;
+              naive.free = naive.free.filter((other) => other !== block);
+            } else {
+              const blocks = heldBy(tenant);
+              const block = blocks[pick % blocks.length];
+              if (block === undefined) continue;
+              const held = naive.held[block] ?? 0;
+              naive.held[block] = kind === "retain" ? held + 1 : held - 1;
+              if (kind === "retain") shares.retain(block);
+              else shares.release(block, isCached);
+              if (naive.held[block] === 0) {
+                naive.free.push(block);
+                if (!isCached) naive.owners[block] = undefined;
+              }
+            }
+            shares.checkInvariants();
+            expect(shares.evictionOrder().toSorted((a, b) => a - b)).toEqual(
+              naive.free.toSorted((a, b) => a - b),
+            );
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+    expect(evictions).toBeGreaterThan(50);
+  });
+});
+
+describe("KvShares", () => {
+  const halvesOfEight = (isolation: "borrow" | "strict") =>
+    new KvShares(8, { shareCount: 2, isolation });
+
+  /** Takes blocks for a tenant and lets them be cached. */
+  function cache(shares: KvShares, tenant: string, count: number): number[] {
+    const share = shares.findShare(tenant) ?? 0;
+    shares.assignShare(tenant, share);
+    const blocks = Array.from({ length: count }, () => shares.take(share));
+    for (const block of blocks) shares.release(block, true);
+    shares.checkInvariants();
+    return blocks;
+  }
+
+  test("borrowed blocks are evicted before what the borrower has within its share", () => {
+    const shares = halvesOfEight("borrow");
+    const borrowed = cache(shares, "a", 7);
+    const share = shares.findShare("b") ?? 0;
+    shares.assignShare("b", share);
+    expect(shares.availableBlocks(share)).toBe(4);
+    const taken = Array.from({ length: 4 }, () => shares.take(share));
+    // The one that was nobody's, then the three that "a" has beyond its four, the oldest first.
+    expect(taken).toEqual([7, ...borrowed.slice(0, 3)]);
+    expect(shares.availableBlocks(share)).toBe(0);
+    shares.checkInvariants();
+  });
+
+  test("without borrowing a share is all there is, however empty the pool", () => {
+    const shares = halvesOfEight("strict");
+    const own = cache(shares, "a", 4);
+    const share = shares.findShare("a") ?? 0;
+    expect(shares.availableBlocks(share)).toBe(4);
+    expect(Array.from({ length: 4 }, () => shares.take(share))).toEqual(own);
+    expect(shares.availableBlocks(share)).toBe(0);
+  });
+
+  test("a newcomer gets the share of the tenant longest unseen, and none while all are in use", () => {
+    const shares = halvesOfEight("borrow");
+    const old = cache(shares, "a", 2);
+    cache(shares, "b", 2);
+    const share = shares.findShare("c");
+    expect(share).toBe(shares.findShare("a"));
+    expect(shares.assignShare("c", share ?? 0)).toEqual(old);
+    expect(shares.findShare("a")).toBe(shares.findShare("b"));
+    for (const tenant of ["b", "c"]) shares.take(shares.findShare(tenant) ?? 0);
+    expect(shares.findShare("a")).toBeUndefined();
+    shares.checkInvariants();
+  });
+});
