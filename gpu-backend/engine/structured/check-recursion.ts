@@ -8,8 +8,8 @@ import { SchemaReader } from "./schema-reader.ts";
  */
 export function checkRecursion(root: unknown, path: string): void {
   const nodes = new Map<unknown, SchemaNode>();
-  collectNodes(root, { root, path, nodes });
-  refuseLoops(nodes);
+  collectNodes(root, path, nodes);
+  refuseLoops(nodes, path);
   const finite = new Set<unknown>();
   let isGrowing = true;
   while (isGrowing) {
@@ -22,43 +22,32 @@ export function checkRecursion(root: unknown, path: string): void {
       isGrowing = true;
     }
   }
-  for (const [schema, node] of nodes) {
-    if (finite.has(schema)) continue;
-    throw new SchemaFault("invalid_value", node.path, "Expected a schema with a finite value");
-  }
+  if (finite.size === nodes.size) return;
+  throw new SchemaFault("invalid_value", path, "Expected a schema with a finite value");
 }
 
 interface SchemaNode {
-  readonly path: string;
   /** Schemas whose text is this one's own. */
   readonly same: readonly unknown[];
   /** A value is complete by any of these: when each part of it is. */
   readonly ways: readonly (readonly unknown[])[];
 }
 
-interface Collection {
-  readonly root: unknown;
-  readonly path: string;
-  readonly nodes: Map<unknown, SchemaNode>;
-}
-
-function collectNodes(root: unknown, collection: Collection): void {
-  const { nodes } = collection;
-  const pending: { readonly schema: unknown; readonly path: string }[] = [
-    { schema: root, path: collection.path },
-  ];
-  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
-    if (nodes.has(next.schema)) continue;
-    if (typeof next.schema === "boolean") {
-      nodes.set(next.schema, { path: next.path, same: [], ways: [[]] });
+function collectNodes(root: unknown, path: string, nodes: Map<unknown, SchemaNode>): void {
+  const pending = [root];
+  for (let schema = pending.pop(); schema !== undefined; schema = pending.pop()) {
+    if (nodes.has(schema)) continue;
+    if (typeof schema === "boolean") {
+      nodes.set(schema, { same: [], ways: [[]] });
       continue;
     }
-    const reader = new SchemaReader(next.schema, next.path, 0);
-    const same = sameText(reader, collection.root);
-    const parts = partsOf(reader);
-    const ways = same.length > 0 ? same.map((schema) => [schema]) : waysOf(reader);
-    nodes.set(next.schema, { path: next.path, same, ways });
-    for (const schema of [...same, ...parts]) pending.push({ schema, path: next.path });
+    const reader = new SchemaReader(schema, path, 0);
+    const same = sameText(reader, root);
+    nodes.set(schema, {
+      same,
+      ways: same.length > 0 ? same.map((part) => [part]) : waysOf(reader),
+    });
+    pending.push(...same, ...partsOf(reader));
   }
 }
 
@@ -106,7 +95,7 @@ function leastItems(reader: SchemaReader): readonly unknown[] {
 }
 
 /** Depth first along schemas that are the same text; one that is still open closes a loop. */
-function refuseLoops(nodes: ReadonlyMap<unknown, SchemaNode>): void {
+function refuseLoops(nodes: ReadonlyMap<unknown, SchemaNode>, path: string): void {
   const done = new Set<unknown>();
   for (const start of nodes.keys()) {
     const open = new Set<unknown>();
@@ -125,7 +114,7 @@ function refuseLoops(nodes: ReadonlyMap<unknown, SchemaNode>): void {
       if (node === undefined) continue;
       if (open.has(schema)) {
         const message = "Expected a schema that does not refer to itself with nothing in between";
-        throw new SchemaFault("invalid_value", node.path, message);
+        throw new SchemaFault("invalid_value", path, message);
       }
       open.add(schema);
       pending.push({ schema, isLeaving: true });

@@ -1,7 +1,7 @@
 import type { ConstraintSpec } from "../generate-request.ts";
 import type { TokenConstraint } from "../token-constraint.ts";
 import { constraintGrammar } from "./constraint-grammar.ts";
-import { type CompileOutcome, GrammarClient } from "./grammar-client.ts";
+import { GrammarClient } from "./grammar-client.ts";
 import { SchemaFault } from "./schema-fault.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
@@ -32,13 +32,17 @@ const COMPILE_MS_MAX = 8000;
 const FAILURES_MAX = 64;
 const FAILURE_MS = 60_000;
 
+/** What a grammar came to: the thread that it is served by, or why there is none. */
+type Readiness =
+  | { readonly kind: "ready"; readonly client: GrammarClient }
+  | { readonly kind: "failed"; readonly message: string };
+
 /** A grammar that is kept, or is about to be. */
 interface Entry {
   readonly grammar: string;
-  /** What the grammar came to; undefined until it was compiled. */
-  outcome: CompileOutcome | undefined;
-  readonly waiters: ((outcome: CompileOutcome) => void)[];
-  client: GrammarClient | undefined;
+  /** Undefined until the grammar was compiled. */
+  readiness: Readiness | undefined;
+  readonly waiters: ((readiness: Readiness) => void)[];
   /** Constraints that are open, or will be when the grammar is compiled. */
   uses: number;
 }
@@ -79,7 +83,10 @@ export class ConstraintCompiler {
     return this.#entries.size;
   }
 
-  /** Opens a constraint for one sequence, which has to be disposed. Never rejects. */
+  /**
+   * Opens a constraint for one sequence, which has to be disposed of. Rejects only for what was to be
+   * checked where it came in: text that is no JSON, a tool's name.
+   */
   async open(spec: ConstraintSpec): Promise<OpenedConstraint> {
     let grammar: string;
     try {
@@ -95,12 +102,9 @@ export class ConstraintCompiler {
     this.#entries.delete(grammar);
     this.#entries.set(grammar, entry);
     entry.uses += 1;
-    const outcome = entry.outcome ?? (await outcomeOf(entry));
-    if (outcome.kind === "failed" || entry.client === undefined) {
-      const message = outcome.kind === "failed" ? outcome.message : "The grammar broke";
-      return { kind: "refused", message };
-    }
-    return { kind: "opened", constraint: entry.client.open(() => this.#release(entry)) };
+    const readiness = entry.readiness ?? (await readinessOf(entry));
+    if (readiness.kind === "failed") return { kind: "refused", message: readiness.message };
+    return { kind: "opened", constraint: readiness.client.open(() => this.#release(entry)) };
   }
 
   /** Ends all threads. Open constraints throw from now on; those that wait are refused. */
@@ -117,13 +121,7 @@ export class ConstraintCompiler {
 
   #enqueue(grammar: string): Entry | undefined {
     if (this.#isClosed || this.#queue.length >= this.#options.queueMax) return undefined;
-    const entry: Entry = {
-      grammar,
-      outcome: undefined,
-      waiters: [],
-      client: undefined,
-      uses: 0,
-    };
+    const entry: Entry = { grammar, readiness: undefined, waiters: [], uses: 0 };
     this.#entries.set(grammar, entry);
     this.#queue.push(entry);
     this.#compileNext();
@@ -143,18 +141,21 @@ export class ConstraintCompiler {
   async #compile(entry: Entry, client: GrammarClient): Promise<void> {
     const outcome = await client.compile(entry.grammar);
     this.#isCompiling = false;
-    if (outcome.kind === "compiled") entry.client = client;
-    else this.#rememberFailure(entry.grammar, client, outcome.message);
-    settle(entry, outcome);
+    if (outcome.kind === "compiled") {
+      settle(entry, { kind: "ready", client });
+    } else {
+      this.#rememberFailure(entry.grammar, client, outcome.message);
+      settle(entry, outcome);
+    }
     this.#compileNext();
   }
 
   #freeClient(): GrammarClient | undefined {
     if (this.#clients.size < this.#options.grammarsMax) return this.#startClient();
-    for (const { grammar, client, uses } of this.#entries.values()) {
-      if (client === undefined || uses > 0) continue;
+    for (const { grammar, readiness, uses } of this.#entries.values()) {
+      if (readiness?.kind !== "ready" || uses > 0) continue;
       this.#entries.delete(grammar);
-      return client;
+      return readiness.client;
     }
     return undefined;
   }
@@ -181,8 +182,8 @@ export class ConstraintCompiler {
   /** Leaves out a thread that broke while its grammar was in use; the next request starts anew. */
   #forget(client: GrammarClient): void {
     this.#clients.delete(client);
-    for (const entry of this.#entries.values()) {
-      if (entry.client === client) this.#entries.delete(entry.grammar);
+    for (const { grammar, readiness } of this.#entries.values()) {
+      if (readiness?.kind === "ready" && readiness.client === client) this.#entries.delete(grammar);
     }
     this.#compileNext();
   }
@@ -193,11 +194,11 @@ export class ConstraintCompiler {
   }
 }
 
-function outcomeOf(entry: Entry): Promise<CompileOutcome> {
+function readinessOf(entry: Entry): Promise<Readiness> {
   return new Promise((resolve) => entry.waiters.push(resolve));
 }
 
-function settle(entry: Entry, outcome: CompileOutcome): void {
-  entry.outcome = outcome;
-  for (const resolve of entry.waiters.splice(0)) resolve(outcome);
+function settle(entry: Entry, readiness: Readiness): void {
+  entry.readiness = readiness;
+  for (const resolve of entry.waiters.splice(0)) resolve(readiness);
 }

@@ -5,7 +5,7 @@ import { MaskMemory } from "./mask-memory.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
 /** What became of a grammar that was to be compiled. */
-export type CompileOutcome =
+type CompileOutcome =
   | { readonly kind: "compiled" }
   | { readonly kind: "failed"; readonly message: string };
 

@@ -32,12 +32,15 @@ post({ kind: "started" });
 
 async function perform(command: GrammarCommand): Promise<void> {
   switch (command.kind) {
-    case "compile":
+    case "compile": {
       compiled?.dispose();
-      compiled = await compiler.compileGrammar(command.grammar);
+      const grammar = await library.Grammar.fromEBNF(command.grammar);
+      compiled = await compiler.compileGrammar(grammar);
+      grammar.dispose();
       await rehearse(compiled);
       post({ kind: "compiled" });
       break;
+    }
     case "open": {
       assert(compiled !== undefined, "a grammar was compiled before a sequence is opened");
       const matcher = await library.GrammarMatcher.createGrammarMatcher(compiled);
@@ -86,8 +89,9 @@ async function rehearse(grammar: CompiledGrammar): Promise<void> {
   for (let step = 0; step < REHEARSAL_STEPS && !matcher.isTerminated(); step += 1) {
     const allowed = tokensOf(await matcher.getNextTokenBitmask());
     const tokenId = allowed[Math.floor(keyedRandom(REHEARSAL_SEED, step) * allowed.length)];
-    if (tokenId === undefined) throw new Error("The grammar allows no text");
-    matcher.acceptToken(tokenId);
+    if (tokenId === undefined || !matcher.acceptToken(tokenId)) {
+      throw new Error("The grammar leads to where nothing is allowed");
+    }
   }
   matcher.dispose();
 }
