@@ -22,7 +22,7 @@ export interface GatewayWish {
 }
 
 /** What a client sends; everything else is a plain, valid chat request. */
-export interface AskWish {
+interface AskWish {
   /** The first tenant's when absent. */
   readonly key?: string;
   readonly body?: object;
