@@ -75,6 +75,17 @@ describe("serveCall", () => {
     expect(await gateway.poolStatus()).toMatchObject({ leases: 0 });
   });
 
+  test("offers nothing for a client who has left already", async () => {
+    const gateway = await aGateway({ tenant: { concurrencyMax: 1 } });
+    const call = await aCall(gateway);
+    call.watch.stop("client-gone");
+    await expect(serveCall(call, vi.fn<ReceiveAnswer>(), edge)).rejects.toMatchObject({
+      problem: { message: "The client has left" },
+    });
+    expect(await gateway.poolStatus()).toMatchObject({ offered: 0, leases: 0 });
+    expect(await gateway.upstream.requests()).toEqual([]);
+  });
+
   test("takes no permit of a tenant that has no limit", async () => {
     const gateway = await aGateway();
     await gateway.upstream.answerWith(wholeAnswer("a"));
