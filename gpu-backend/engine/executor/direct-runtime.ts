@@ -3,13 +3,13 @@ import type { SegmentGraph } from "./graph.ts";
 import { ELEMENT_BYTES, ELEMENT_TYPES } from "./onnx-writer.ts";
 import {
   acquireOrtModule,
-  LOG_FATAL,
   type OrtExports,
   type OrtModule,
   releaseOrtModule,
 } from "./ort-module.ts";
 import {
   ALIGNMENT_BYTES,
+  LOG_FATAL,
   type Segment,
   type SegmentRuntime,
   type TensorPlace,

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { assert } from "../../../src/base/assert.ts";
+import { LOG_FATAL } from "./segment-runtime.ts";
 import { instantiateWasm, memoryAmong, type WasmInstance, type WasmMemory } from "./wasm-memory.ts";
 
 /**
@@ -92,9 +93,6 @@ export interface OrtModule {
   readonly ort: OrtExports;
   readonly memory: WasmMemory;
 }
-
-/** Errors come back to the caller, so ONNX Runtime need not print them as well. */
-export const LOG_FATAL = 4;
 
 const idleModules: OrtModule[] = [];
 

@@ -11,7 +11,7 @@ export interface BatchLimits {
 }
 
 /** One sequence's part of a packed batch. */
-interface PackedSpan {
+export interface PackedSpan {
   /** Its first row among the packed tokens. */
   readonly firstRow: number;
   readonly tokenCount: number;

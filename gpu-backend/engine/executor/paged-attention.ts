@@ -75,6 +75,7 @@ export class PagedAttention {
   readonly #queryBytes: number;
   readonly #kvBytes: number;
 
+  /** Reserves the pool. `blockTokens` must be a multiple of 16. */
   constructor(
     runtime: SegmentRuntime,
     config: ModelConfig,
@@ -143,9 +144,10 @@ function isKernel(exports: unknown): exports is AttentionKernel {
 }
 
 /**
- * Cosines, then sines of the first positions, `[position][half of the dimensions]` each. Angles are rounded
- * to f32 on the way as transformers does: at high positions that moves them by more than the
- * rounding of the results, and it is what the model was trained with.
+ * Cosines, then sines of the first positions: one of each for every pair of a head's dimensions.
+ *
+ * Angles are rounded to f32 on the way as transformers does: at high positions that moves them by
+ * more than the rounding of the results, and it is what the model was trained with.
  */
 export function rotaryTable(config: ModelConfig, positionCount: number): Float32Array {
   const half = config.headDimensions / 2;

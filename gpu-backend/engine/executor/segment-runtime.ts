@@ -37,3 +37,6 @@ export interface SegmentRuntime {
 
 /** Every allocation starts at a multiple of this: a cache line, and more than any vector needs. */
 export const ALIGNMENT_BYTES = 64;
+
+/** Errors come back to the caller, so ONNX Runtime need not print them as well. */
+export const LOG_FATAL = 4;

@@ -2,10 +2,10 @@ import { assert } from "../../../src/base/assert.ts";
 import type { Batch } from "../batch.ts";
 import type { ModelConfig } from "../model/model-config.ts";
 import type { Executor, Logits } from "./executor.ts";
-import { packBatch, type PackedBatch } from "./pack-batch.ts";
-import { type AttentionSpan, PagedAttention } from "./paged-attention.ts";
+import { packBatch, type PackedBatch, type PackedSpan } from "./pack-batch.ts";
+import { type AttentionRows, type AttentionSpan, PagedAttention } from "./paged-attention.ts";
 import { Region } from "./region.ts";
-import type { Segment, SegmentRuntime, TensorPlace } from "./segment-runtime.ts";
+import type { Segment, SegmentRuntime } from "./segment-runtime.ts";
 
 const FLOAT_BYTES = 4;
 const INT_BYTES = 4;
@@ -41,7 +41,7 @@ export class SegmentedExecutor implements Executor {
   readonly #positions: Region;
   readonly #slots: Region;
   readonly #blockIds: Region;
-  /** A segment reads one and writes the other. */
+  /** By layer, even and odd: a segment reads one and writes the other. */
   readonly #hidden: readonly [Region, Region];
   readonly #qkv: Region;
   readonly #attended: Region;
@@ -103,71 +103,82 @@ export class SegmentedExecutor implements Executor {
     const tokens = this.#tokens.place("int32", [rowCount]);
     const qkv = this.#qkv.place("float32", [rowCount, this.#qkvSize]);
     const attended = this.#attended.place("float32", [rowCount, this.#querySize]);
+    const hiddenAt = (layer: number) =>
+      this.#hiddenOf(layer).place("float32", [rowCount, this.#hiddenSize]);
+
     const lastLayer = this.#segments.length - 2;
+    const spans = this.#spansOf(packed, (span) => span.tokenCount);
+    // Behind the last layer only rows with logits go on, so there only they need to attend.
+    const lastSpans = this.#spansOf(packed, (span) => span.logitRows);
     for (let layer = 0; layer <= lastLayer; layer++) {
-      const inputs = layer === 0 ? [tokens] : [this.#hiddenAt(layer - 1, rowCount), attended];
-      await this.#segments[layer]?.run(inputs, [this.#hiddenAt(layer, rowCount), qkv]);
-      this.#attend(layer, packed, layer === lastLayer);
+      const inputs = layer === 0 ? [tokens] : [hiddenAt(layer - 1), attended];
+      await this.#segmentAt(layer).run(inputs, [hiddenAt(layer), qkv]);
+      this.#attend(layer, rowCount, layer === lastLayer ? lastSpans : spans);
     }
     return this.#head(packed, lastLayer);
   }
 
-  #hiddenAt(layer: number, rowCount: number): TensorPlace {
-    return this.#hidden[layer % 2 === 0 ? 0 : 1].place("float32", [rowCount, this.#hiddenSize]);
+  #segmentAt(index: number): Segment {
+    const segment = this.#segments[index];
+    assert(segment !== undefined, `the model has no segment ${index}`);
+    return segment;
   }
 
-  /** After the last layer's attention only rows with logits go on, so only they attend, packed. */
-  #attend(layer: number, packed: PackedBatch, isLast: boolean): void {
-    const spans: AttentionSpan[] = [];
+  #hiddenOf(layer: number): Region {
+    return this.#hidden[layer % 2 === 0 ? 0 : 1];
+  }
+
+  /** What attends of each sequence: its last tokens, as many as asked for, with packed results. */
+  #spansOf(packed: PackedBatch, countOf: (span: PackedSpan) => number): AttentionSpan[] {
     let outputRow = 0;
-    for (const span of packed.spans) {
-      const tokenCount = isLast ? span.logitRows : span.tokenCount;
+    return packed.spans.flatMap((span) => {
+      const tokenCount = countOf(span);
+      if (tokenCount === 0) return [];
       const skipped = span.tokenCount - tokenCount;
-      if (tokenCount > 0) {
-        spans.push({
-          queryRow: span.firstRow + skipped,
-          outputRow,
-          tokenCount,
-          firstPosition: span.startPosition + skipped,
-          blockTable: this.#blockIds.address + span.firstBlock * INT_BYTES,
-        });
-      }
+      const attending: AttentionSpan = {
+        queryRow: span.firstRow + skipped,
+        outputRow,
+        tokenCount,
+        firstPosition: span.startPosition + skipped,
+        blockTable: this.#blockIds.address + span.firstBlock * INT_BYTES,
+      };
       outputRow += tokenCount;
-    }
-    this.#attention.run(
-      layer,
-      {
-        qkv: this.#qkv.address,
-        attended: this.#attended.address,
-        rowCount: packed.tokens.length,
-        positions: this.#positions.address,
-        slots: this.#slots.address,
-      },
-      spans,
-    );
+      return [attending];
+    });
+  }
+
+  #attend(layer: number, rowCount: number, spans: readonly AttentionSpan[]): void {
+    const rows: AttentionRows = {
+      qkv: this.#qkv.address,
+      attended: this.#attended.address,
+      rowCount,
+      positions: this.#positions.address,
+      slots: this.#slots.address,
+    };
+    this.#attention.run(layer, rows, spans);
   }
 
   async #head(packed: PackedBatch, lastLayer: number): Promise<Logits> {
     const rowCount = packed.logitRowCount;
-    const vocabularyTokens = this.vocabularyTokens;
+    const { vocabularyTokens } = this;
     if (rowCount === 0) return { rowCount, vocabularyTokens, values: new Float32Array(0) };
-    const source = this.#hidden[lastLayer % 2 === 0 ? 0 : 1];
-    const target = this.#hidden[lastLayer % 2 === 0 ? 1 : 0];
+    const picked = this.#hiddenOf(lastLayer + 1);
     let row = 0;
     for (const span of packed.spans) {
-      const first = span.firstRow + span.tokenCount - span.logitRows;
-      target.copyFloats(source, {
-        from: first * this.#hiddenSize,
+      const firstRow = span.firstRow + span.tokenCount - span.logitRows;
+      picked.copyFloats(this.#hiddenOf(lastLayer), {
+        from: firstRow * this.#hiddenSize,
         to: row * this.#hiddenSize,
         count: span.logitRows * this.#hiddenSize,
       });
       row += span.logitRows;
     }
-    this.#logits.ensure(rowCount * vocabularyTokens * FLOAT_BYTES);
-    const hidden = target.place("float32", [rowCount, this.#hiddenSize]);
+    const logitCount = rowCount * vocabularyTokens;
+    this.#logits.ensure(logitCount * FLOAT_BYTES);
+    const hidden = picked.place("float32", [rowCount, this.#hiddenSize]);
     const attended = this.#attended.place("float32", [rowCount, this.#querySize]);
     const logits = this.#logits.place("float32", [rowCount, vocabularyTokens]);
-    await this.#segments[lastLayer + 1]?.run([hidden, attended], [logits]);
-    return { rowCount, vocabularyTokens, values: this.#logits.floats(rowCount * vocabularyTokens) };
+    await this.#segmentAt(lastLayer + 1).run([hidden, attended], [logits]);
+    return { rowCount, vocabularyTokens, values: this.#logits.floats(logitCount) };
   }
 }
