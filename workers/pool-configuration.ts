@@ -2,6 +2,7 @@ import type { PoolId } from "../src/protocol/ids.ts";
 import type { LivePool } from "../src/tenants/live-configuration.ts";
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
+import { logLine } from "./log.ts";
 import { withinMs } from "./within-ms.ts";
 
 /** A configuration older than this is read again, behind the requests that still use it. */
@@ -38,13 +39,16 @@ export class PoolConfiguration {
 
   /**
    * Sees to it that a configuration is in force, and has an old one read again. Waits for the
-   * Directory only the first time, and rejects when it is away even then.
+   * Directory only the first time, and rejects when it does not answer within `limitMs` even then.
    */
-  async ensure(): Promise<void> {
+  async ensure(limitMs = READ_MS_MAX): Promise<void> {
     if (this.#version === undefined) {
-      await this.#read();
+      await withinMs(this.#read(), Math.min(limitMs, READ_MS_MAX));
     } else if (Date.now() - this.#readAtMs > REFRESH_AFTER_MS) {
-      this.#read().catch((error: unknown) => this.#logFailure(error));
+      this.#read().catch((error: unknown) => {
+        const { poolId } = this.#options;
+        logLine("error", "pool-configuration-unread", { poolId, details: String(error) });
+      });
     }
   }
 
@@ -68,11 +72,5 @@ export class PoolConfiguration {
     if (version === this.#version) return;
     this.#version = version;
     onChange(live?.pool ?? { poolId, engine: "sluice", replicas: [], queueMax: 0 });
-  }
-
-  #logFailure(error: unknown): void {
-    const { poolId } = this.#options;
-    const event = { level: "error", event: "pool-configuration-unread", poolId };
-    console.error(JSON.stringify({ ...event, message: String(error) }));
   }
 }

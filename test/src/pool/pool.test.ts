@@ -341,6 +341,15 @@ describe("replicas that come and go", () => {
     pool.checkInvariants();
   });
 
+  test("a connection that is replaced costs nobody anything", () => {
+    const { pool, leaseId } = aFullPool();
+    pool.offer(anOffer("r"), 1);
+    expect(pool.connected(aHello(0, { sequencesMax: 1 }), 2)).toEqual([]);
+    const [sent] = only("dispatch", pool.settle(leaseId, { kind: "completed" }, 3));
+    expect(sent?.requestId).toBe("r");
+    pool.checkInvariants();
+  });
+
   test("when the last replica begins to drain, whoever waits is refused at once", () => {
     const { pool } = aFullPool();
     pool.offer(anOffer("r"), 1);

@@ -60,11 +60,11 @@ describe("ReplicaSet", () => {
 
   test("only a ready replica has slots to give", () => {
     const replicas = aReplicaSet(1);
-    expect(replicas.hasFreeSlot(0)).toBe(false);
+    expect(replicas.openAt(0)).toEqual([]);
     const replica = makeReady(replicas.at(urlOf(0)), 0);
-    expect(replicas.hasFreeSlot(0)).toBe(true);
+    expect(replicas.openAt(0)).toEqual([replica]);
     for (let taken = 0; taken < 4; taken += 1) replica.take(1);
-    expect(replicas.hasFreeSlot(0)).toBe(false);
+    expect(replicas.openAt(0)).toEqual([]);
   });
 
   test("what all ready replicas release is the sum of what each does", () => {

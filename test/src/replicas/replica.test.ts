@@ -60,10 +60,18 @@ describe("Replica.stateAt()", () => {
     expect(replica.endpointUrl).toBe(urlOf(1));
   });
 
-  test("a reconnected replica is silent until it reports again", () => {
+  test("the same process is ready as soon as it reconnects, while its last report is fresh", () => {
     const replica = aReplica();
     replica.disconnect();
+    expect(replica.stateAt(0)).toBe("disconnected");
     replica.connect(aHello(0));
+    expect(replica.stateAt(REPORT_AGE_MS_MAX)).toBe("ready");
+    expect(replica.stateAt(REPORT_AGE_MS_MAX + 1)).toBe("silent");
+  });
+
+  test("another process is silent until it reports", () => {
+    const replica = aReplica();
+    replica.connect(aHello(0, { instanceId: "life-2" }));
     expect(replica.stateAt(0)).toBe("silent");
   });
 });
@@ -142,7 +150,6 @@ describe("the ledger of a replica", () => {
     replica.take(200);
     replica.disconnect();
     expect(replica.connect(aHello(0)).restarted).toBe(false);
-    replica.report(aReport(1), at(1));
     expect(replica.outstanding).toBe(1);
     expect(replica.predictedWaitMs(0)).toBe(210);
   });
