@@ -68,7 +68,7 @@ interface Faults {
  * After every event the pool's invariants are checked, and what it decided is held against what
  * it had been told.
  */
-export class PoolWorld {
+class PoolWorld {
   readonly history: string[] = [];
   readonly #random: Random;
   readonly #events = new EventQueue();
