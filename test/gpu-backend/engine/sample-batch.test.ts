@@ -23,10 +23,10 @@ describe("sampleBatch()", () => {
     const batch = aBatch(
       aRow("a", "last"),
       aRow("b", "none", 3),
-      aRow("c", "all", 2),
+      aRow("c", "all", 3),
       aRow("d", "last", 4),
     );
-    const values = Float32Array.of(0, 1, 0, 9, 9, 9, 9, 9, 9, 0, 0, 1);
+    const values = Float32Array.of(0, 1, 0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 0, 0, 1);
     expect(values.length).toBe(logitRowCount(batch) * 3);
     expect(sampleBatch(batch, values, 3)).toEqual({ tokens: Int32Array.of(1, 2), failures: [] });
   });
