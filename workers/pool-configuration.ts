@@ -7,6 +7,8 @@ import { withinMs } from "./within-ms.ts";
 
 /** A configuration older than this is read again, behind the requests that still use it. */
 const REFRESH_AFTER_MS = 5_000;
+/** A Directory that failed is left alone for so long, or every request would knock again. */
+const RETRY_AFTER_MS = 1_000;
 /** A Directory that takes longer than this counts as away. */
 const READ_MS_MAX = 2_000;
 
@@ -27,6 +29,7 @@ export class PoolConfiguration {
   /** Of the version in force; 0 stands for a pool that is in no configuration. */
   #version: number | undefined;
   #readAtMs = -Infinity;
+  #triedAtMs = -Infinity;
   #reading: Promise<void> | undefined;
 
   constructor(options: PoolConfigurationOptions) {
@@ -44,7 +47,7 @@ export class PoolConfiguration {
   async ensure(limitMs = READ_MS_MAX): Promise<void> {
     if (this.#version === undefined) {
       await withinMs(this.#read(), Math.min(limitMs, READ_MS_MAX));
-    } else if (Date.now() - this.#readAtMs > REFRESH_AFTER_MS) {
+    } else if (this.#isOld(Date.now())) {
       this.#read().catch((error: unknown) => {
         const { poolId } = this.#options;
         logLine("error", "pool-configuration-unread", { poolId, details: String(error) });
@@ -57,6 +60,10 @@ export class PoolConfiguration {
     if (Date.now() - this.#readAtMs > ageMsMax) await this.#read();
   }
 
+  #isOld(nowMs: number): boolean {
+    return nowMs - this.#readAtMs > REFRESH_AFTER_MS && nowMs - this.#triedAtMs > RETRY_AFTER_MS;
+  }
+
   #read(): Promise<void> {
     // One reading at a time, which everybody shares: so versions come in order.
     this.#reading ??= this.#readOnce().finally(() => (this.#reading = undefined));
@@ -65,6 +72,7 @@ export class PoolConfiguration {
 
   async #readOnce(): Promise<void> {
     const { poolId, env, onChange } = this.#options;
+    this.#triedAtMs = Date.now();
     const directory = env.DIRECTORY.getByName(DIRECTORY_NAME);
     const live = await withinMs(directory.poolConfiguration(poolId), READ_MS_MAX);
     this.#readAtMs = Date.now();

@@ -230,9 +230,11 @@ export class Pool {
 
   #dispatch(request: Waiter, replica: Replica, nowMs: number): PoolEffect {
     const { offer } = request;
-    const dispatchNumber = replica.take(request.promptTokens);
     this.#dispatched += 1;
-    const leaseId = LeaseId.parse(`${this.#epoch}.${this.#dispatched}`);
+    const dispatchNumber = this.#dispatched;
+    const dispatchName = `${this.#epoch}.${dispatchNumber}`;
+    replica.take({ dispatchNumber, promptTokens: request.promptTokens });
+    const leaseId = LeaseId.parse(dispatchName);
     this.#leases.add({
       leaseId,
       requestId: offer.requestId,
@@ -245,7 +247,7 @@ export class Pool {
     const dispatch = {
       replicaId: replica.replicaId,
       endpointUrl: replica.endpointUrl,
-      dispatch: `${this.#epoch}.${dispatchNumber}`,
+      dispatch: dispatchName,
       queuedMs: nowMs - request.offeredAtMs,
       firstTokenBudgetMs: request.firstTokenDeadlineAtMs - nowMs,
     };

@@ -39,8 +39,6 @@ export class Replica {
   #reportAtMs = 0;
   /** Of the last report on the present connection. */
   #sequence = 0;
-  /** Numbers never repeat within an epoch, not even when the replica restarts. */
-  #lastNumber = 0;
   #outstanding = 0;
   /** Tokens of the dispatches that no report has acknowledged, by number, oldest first. */
   readonly #unreported = new Map<number, number>();
@@ -184,14 +182,15 @@ export class Replica {
     return true;
   }
 
-  /** Takes a slot for a request and returns the number of its dispatch. */
-  take(promptTokens: number): number {
+  /**
+   * Takes a slot for a request. The number of its dispatch is greater than all that went before in
+   * this epoch, even if the replica restarted or was out of the configuration meanwhile.
+   */
+  take(sent: { readonly dispatchNumber: number; readonly promptTokens: number }): void {
     assert(this.freeSlots > 0, "a slot is taken only while one is free");
-    this.#lastNumber += 1;
     this.#outstanding += 1;
-    this.#unreported.set(this.#lastNumber, promptTokens);
-    this.#unreportedTokens += promptTokens;
-    return this.#lastNumber;
+    this.#unreported.set(sent.dispatchNumber, sent.promptTokens);
+    this.#unreportedTokens += sent.promptTokens;
   }
 
   /** Gives back the slot of a dispatch, whatever became of it. */
@@ -211,7 +210,7 @@ export class Replica {
     let tokens = 0;
     let before = 0;
     for (const [number, promptTokens] of this.#unreported) {
-      assert(number > before && number <= this.#lastNumber, "the ledger is in order of dispatch");
+      assert(number > before, "the ledger is in order of dispatch");
       before = number;
       tokens += promptTokens;
     }

@@ -380,6 +380,21 @@ describe("replicas that come and go", () => {
     pool.checkInvariants();
   });
 
+  test("a replica that was out of the configuration does not acknowledge what comes after", () => {
+    const pool = aReadyPool();
+    const [before] = only("dispatch", pool.offer(anOffer("a"), 0));
+    pool.settle(before?.leaseId ?? LeaseId.parse("none"), { kind: "completed" }, 1);
+    pool.configure(aLivePool(0), 2);
+    pool.configure(aLivePool(1), 3);
+    pool.connected(aHello(0), 4);
+    const lastDispatch = { epoch: EPOCH, number: 1 };
+    pool.report(replicaIdOf(0), aReport(1, { lastDispatch }), 5);
+    pool.offer(anOffer("b", { promptBytes: 2100 }), 6);
+    pool.report(replicaIdOf(0), aReport(2, { lastDispatch }), 7);
+    const [rejected] = only("reject", pool.offer(anOffer("c", { firstTokenBudgetMs: 100 }), 8));
+    expect(rejected?.rejection.predictedWaitMs).toBeGreaterThan(600);
+  });
+
   test("events of replicas the pool does not know change nothing", () => {
     const pool = aReadyPool();
     expect(pool.report(replicaIdOf(7), aReport(1), 1)).toEqual([]);
