@@ -146,7 +146,9 @@ export class Pool {
     const { promptTokens } = outcome;
     if (promptTokens !== undefined) this.#tokenEstimate.learn({ promptBytes, promptTokens }, nowMs);
     if (outcome.kind === "completed") {
-      this.#replicas.get(lease.replicaId)?.learnHold(nowMs - lease.dispatchedAtMs, nowMs);
+      // What came before the first token was mostly waiting for a sequence, not holding one.
+      const holdMs = nowMs - lease.dispatchedAtMs - (outcome.firstTokenAfterMs ?? 0);
+      this.#replicas.get(lease.replicaId)?.learnHold(Math.max(0, holdMs), nowMs);
     }
     this.#replicas.release(lease);
     return this.#serve(nowMs, "due");

@@ -210,6 +210,17 @@ describe("waiting in the pool", () => {
     pool.checkInvariants();
   });
 
+  test("the wait for a sequence does not count as holding one", () => {
+    const { pool, leaseId } = aFullPool({ queueMax: 1 });
+    const patience = { firstTokenBudgetMs: 60_000 };
+    pool.offer(anOffer("a", patience), 0);
+    pool.report(replicaIdOf(0), aReport(2), 9000);
+    pool.settle(leaseId, { kind: "completed", firstTokenAfterMs: 5000 }, 9000);
+    pool.offer(anOffer("b", patience), 9000);
+    const [full] = only("reject", pool.offer(anOffer("c", patience), 9000));
+    expect(full?.rejection.retryAfterMs).toBe(4000);
+  });
+
   test("a queue of none refuses whoever would have to wait", () => {
     const { pool } = aFullPool({ queueMax: 0 });
     expect(only("reject", pool.offer(anOffer("r"), 1))[0]?.rejection.reason).toBe("queue-full");
