@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 import { RpcTarget } from "cloudflare:workers";
 
 /**
