@@ -1,5 +1,4 @@
 import { assert } from "../../../src/base/assert.ts";
-import type { SegmentGraph } from "./graph.ts";
 import { ELEMENT_BYTES, ELEMENT_TYPES } from "./onnx-writer.ts";
 import {
   acquireOrtModule,
@@ -11,6 +10,7 @@ import {
   ALIGNMENT_BYTES,
   LOG_FATAL,
   type Segment,
+  type SegmentGraph,
   type SegmentRuntime,
   type TensorPlace,
 } from "./segment-runtime.ts";

@@ -1,15 +1,11 @@
 import { assert } from "../../../src/base/assert.ts";
 import { type LoadedModel, loadModel } from "../model/load-model.ts";
 import { ModelError } from "../model/model-error.ts";
-import { exactWeightMax, int8MultiplyOn, WEIGHT_MAX } from "./check-int8.ts";
 import type { Executor } from "./executor.ts";
-import { buildSegment, type WeightFormat } from "./graph.ts";
+import { Int8Product } from "./int8-product.ts";
+import { loadStages, type Precision } from "./load-stages.ts";
 import { openRuntime, ORT_VERSION, RUNTIME_CANDIDATES, type RuntimeKind } from "./open-runtime.ts";
-import type { Segment, SegmentRuntime } from "./segment-runtime.ts";
-import { SegmentedExecutor } from "./segmented-executor.ts";
-
-/** How the large matrices are stored and multiplied; fixed when the model is loaded. */
-export type Precision = WeightFormat["kind"];
+import { StagedExecutor } from "./staged-executor.ts";
 
 /** What an executor is made of. */
 export interface OnnxExecutorOptions {
@@ -58,12 +54,13 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
     ),
   );
   try {
-    const format = await chooseFormat(precision, runtime);
-    const { segments, weightBytes } = await loadSegments(model, runtime, format);
-    const executor = new SegmentedExecutor({
+    const product = new Int8Product(runtime);
+    const { stages, weightBytes } = await loadStages(model, precision, { runtime, product });
+    const executor = new StagedExecutor({
       config,
       runtime,
-      segments,
+      product,
+      stages,
       weightBytes,
       blockTokens,
       blockCount,
@@ -71,45 +68,15 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
     });
     return Object.assign(executor, {
       precision,
-      revision: `${model.revision}/${Object.values(format).join("-")}`,
+      revision: `${model.revision}/${precision}`,
       eosTokenIds,
       runtime: `onnxruntime-web ${ORT_VERSION} (wasm, ${kind})`,
-      notes: [...notes, ...formatNotes(format)],
+      notes,
     });
   } catch (error) {
     await runtime.close();
     throw error;
   }
-}
-
-/** Limits int8 weights to what the machine multiplies exactly. */
-async function chooseFormat(precision: Precision, runtime: SegmentRuntime): Promise<WeightFormat> {
-  if (precision === "f32") return { kind: precision };
-  const weightMax = await exactWeightMax(int8MultiplyOn(runtime));
-  if (weightMax === undefined) {
-    throw new Error("int8 products are not exact on this machine; choose f32");
-  }
-  return { kind: precision, weightMax };
-}
-
-function formatNotes(format: WeightFormat): string[] {
-  if (format.kind === "f32" || format.weightMax === WEIGHT_MAX) return [];
-  return [`int8 weights stay within ±${format.weightMax}, since larger ones overflow here`];
-}
-
-async function loadSegments(
-  model: LoadedModel,
-  runtime: SegmentRuntime,
-  format: WeightFormat,
-): Promise<{ segments: Segment[]; weightBytes: number }> {
-  const segments: Segment[] = [];
-  let weightBytes = 0;
-  for (let index = 0; index <= model.config.layerCount; index++) {
-    const graph = buildSegment(model, index, format);
-    weightBytes += graph.model.byteLength;
-    segments.push(await runtime.load(graph));
-  }
-  return { segments, weightBytes };
 }
 
 /** Fails early and in words where the heap would run out after a long start. */

@@ -1,9 +1,8 @@
-import { readFileSync } from "node:fs";
 import { assert } from "../../../src/base/assert.ts";
 import type { ModelConfig } from "../model/model-config.ts";
+import { instantiateKernel } from "./kernel.ts";
 import { positionCountOf } from "./pack-batch.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
-import { instantiateWasm } from "./wasm-memory.ts";
 
 /** The exports of `gpu-backend/kernels/paged-attention.ts`; addresses are bytes in its memory. */
 interface AttentionKernel {
@@ -31,8 +30,6 @@ interface AttentionKernel {
     scores: number,
   ): void;
 }
-
-const KERNEL_FUNCTIONS = ["configure", "rotate", "store", "attend"] as const;
 
 /** Consecutive tokens of one sequence, and where their queries and results lie. */
 export interface AttentionSpan {
@@ -62,7 +59,6 @@ export interface AttentionRows {
 /** Tokens of a tile in the pool; see `gpu-backend/kernels/pool-layout.ts`. */
 const TILE_TOKENS = 16;
 const FLOAT_BYTES = 4;
-const KERNEL = new URL("../../kernels/paged-attention.wasm", import.meta.url);
 
 /** The paged KV pool of a model, and attention over it by our own kernel. */
 export class PagedAttention {
@@ -86,9 +82,12 @@ export class PagedAttention {
       limits.blockTokens % TILE_TOKENS === 0,
       `blocks are whole tiles of ${TILE_TOKENS} tokens`,
     );
-    const imports = { env: { memory: runtime.memory } };
-    const kernel = instantiateWasm(readFileSync(KERNEL), imports).instance.exports;
-    assert(isKernel(kernel), "the compiled kernel fits its interface; run npm run build:kernel");
+    const kernel = instantiateKernel<AttentionKernel>("paged-attention", runtime.memory, [
+      "configure",
+      "rotate",
+      "store",
+      "attend",
+    ]);
     this.#kernel = kernel;
     kernel.configure(headCount, kvHeadCount, headDimensions, limits.blockTokens);
     this.#queryBytes = headCount * headDimensions * FLOAT_BYTES;
@@ -133,14 +132,6 @@ export class PagedAttention {
       );
     }
   }
-}
-
-function isKernel(exports: unknown): exports is AttentionKernel {
-  return (
-    typeof exports === "object" &&
-    exports !== null &&
-    KERNEL_FUNCTIONS.every((name) => typeof Reflect.get(exports, name) === "function")
-  );
 }
 
 /**

@@ -1,10 +1,10 @@
 import * as ort from "onnxruntime-web";
 import { assert } from "../../../src/base/assert.ts";
-import type { SegmentGraph } from "./graph.ts";
 import {
   ALIGNMENT_BYTES,
   LOG_FATAL,
   type Segment,
+  type SegmentGraph,
   type SegmentRuntime,
   type TensorPlace,
 } from "./segment-runtime.ts";

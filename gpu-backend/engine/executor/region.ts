@@ -1,4 +1,4 @@
-import type { SegmentRuntime, TensorPlace } from "./segment-runtime.ts";
+import type { SegmentRuntime } from "./segment-runtime.ts";
 
 /**
  * A stretch of the runtime's memory. It moves when it grows, and then by at least half: what it
@@ -35,16 +35,5 @@ export class Region {
   /** A view of the first floats. */
   floats(count: number): Float32Array {
     return new Float32Array(this.#runtime.memory.buffer, this.#address, count);
-  }
-
-  /** Copies `count` floats from another region, at the offsets given in floats. */
-  copyFloats(source: Region, range: { from: number; to: number; count: number }): void {
-    const values = source.floats(range.from + range.count).subarray(range.from);
-    this.floats(range.to + range.count).set(values, range.to);
-  }
-
-  /** The region's start as a tensor of this shape. */
-  place(type: TensorPlace["type"], shape: readonly number[]): TensorPlace {
-    return { type, address: this.#address, shape };
   }
 }

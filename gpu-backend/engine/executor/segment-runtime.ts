@@ -1,6 +1,12 @@
-import type { SegmentGraph } from "./graph.ts";
 import type { ElementType } from "./onnx-writer.ts";
 import type { WasmMemory } from "./wasm-memory.ts";
+
+/** One ONNX model with its interface: names of inputs and outputs, in the order of their places. */
+export interface SegmentGraph<Name extends string = string> {
+  readonly model: Uint8Array;
+  readonly inputs: readonly Name[];
+  readonly outputs: readonly Name[];
+}
 
 /** A tensor that lies in the runtime's memory. */
 export interface TensorPlace {
