@@ -26,7 +26,7 @@ const DIMENSIONS_MAX = 4;
 
 /** A tensor handle, good for as long as the place keeps its shape. */
 interface TensorHandle {
-  readonly shape: string;
+  readonly shape: readonly number[];
   readonly handle: number;
 }
 
@@ -186,17 +186,19 @@ export class DirectRuntime implements SegmentRuntime {
   /** Keeps one handle for each place, since a decoding batch keeps its shape for many steps. */
   #tensorAt(place: TensorPlace): number {
     const { type, address, shape } = place;
-    const key = shape.join();
     const known = this.#tensors.get(address);
-    if (known?.shape === key) return known.handle;
-    if (known !== undefined) this.#ort.releaseTensor(known.handle);
+    if (known !== undefined) {
+      if (isSameShape(known.shape, shape)) return known.handle;
+      this.#ort.releaseTensor(known.handle);
+      this.#tensors.delete(address);
+    }
     assert(shape.length <= DIMENSIONS_MAX, `tensors have at most ${DIMENSIONS_MAX} dimensions`);
     const bytes = shape.reduce((product, size) => product * size, ELEMENT_BYTES[type]);
     this.#setPointers(this.#scratch, shape);
     const handle = this.#exist(
       this.#ort.createTensor(ELEMENT_TYPES[type], address, bytes, this.#scratch, shape.length, CPU),
     );
-    this.#tensors.set(address, { shape: key, handle });
+    this.#tensors.set(address, { shape, handle });
     return handle;
   }
 
@@ -231,4 +233,8 @@ export class DirectRuntime implements SegmentRuntime {
     const [code = 0, message = 0] = new Uint32Array(this.memory.buffer, this.#scratch, 2);
     return new Error(`ONNX Runtime: ${this.#ort.readText(message)} (code ${code})`);
   }
+}
+
+function isSameShape(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((size, index) => size === b[index]);
 }

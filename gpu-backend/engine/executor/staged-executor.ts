@@ -24,9 +24,14 @@ export interface ExecutorParts {
   readonly batchTokensMax: number;
 }
 
-/** Where a step stands: what it computes, and how many rows its buffers have by now. */
+/** Where a step stands. */
 interface Step {
   readonly packed: PackedBatch;
+  /** Who attends in every layer but the last. */
+  readonly spans: readonly AttentionSpan[];
+  /** Behind the last layer only rows with logits go on, so there only they attend. */
+  readonly lastSpans: readonly AttentionSpan[];
+  /** Rows of the buffers by now. */
   rowCount: number;
 }
 
@@ -84,7 +89,7 @@ export class StagedExecutor implements Executor {
     const packed = packBatch(batch, this);
     this.#state = "running";
     try {
-      return await this.#run({ packed, rowCount: packed.tokens.length });
+      return await this.#run(this.#begin(packed));
     } finally {
       this.#state = "idle";
     }
@@ -97,19 +102,28 @@ export class StagedExecutor implements Executor {
     await this.#runtime.close();
   }
 
-  async #run(step: Step): Promise<Logits> {
-    const { packed } = step;
-    const { vocabularyTokens } = this;
+  #begin(packed: PackedBatch): Step {
     this.#buffer("tokens").setInts(packed.tokens);
     this.#positions.setInts(packed.positions);
     this.#slots.setInts(packed.slots);
     this.#blockIds.setInts(packed.blockIds);
-    this.#buffer("logits").ensure(packed.logitRowCount * vocabularyTokens * ELEMENT_BYTES);
+    const logitCount = packed.logitRowCount * this.vocabularyTokens;
+    this.#buffer("logits").ensure(logitCount * ELEMENT_BYTES);
+    return {
+      packed,
+      spans: this.#spansOf(packed, (span) => span.tokenCount),
+      lastSpans: this.#spansOf(packed, (span) => span.logitRows),
+      rowCount: packed.tokens.length,
+    };
+  }
+
+  async #run(step: Step): Promise<Logits> {
     for (const stage of this.#stages) {
       await this.#runStage(stage, step);
       if (step.rowCount === 0) break;
     }
     const { rowCount } = step;
+    const { vocabularyTokens } = this;
     const values = this.#buffer("logits").floats(rowCount * vocabularyTokens);
     return { rowCount, vocabularyTokens, values };
   }
@@ -133,8 +147,7 @@ export class StagedExecutor implements Executor {
     }
   }
 
-  #attend(layer: number, { packed, rowCount }: Step): void {
-    const isLast = layer === this.#lastLayer;
+  #attend(layer: number, { spans, lastSpans, rowCount }: Step): void {
     const rows = {
       qkv: this.#buffer("qkv").address,
       attended: this.#buffer("attended").address,
@@ -142,12 +155,7 @@ export class StagedExecutor implements Executor {
       positions: this.#positions.address,
       slots: this.#slots.address,
     };
-    // Behind the last layer only rows with logits go on, so there only they need to attend.
-    this.#attention.run(
-      layer,
-      rows,
-      this.#spansOf(packed, (span) => (isLast ? span.logitRows : span.tokenCount)),
-    );
+    this.#attention.run(layer, rows, layer === this.#lastLayer ? lastSpans : spans);
   }
 
   /** What attends of each sequence: its last tokens, as many as asked for, with packed results. */
