@@ -35,6 +35,7 @@ export interface OnnxExecutor extends Executor {
 }
 
 const FLOAT_BYTES = 4;
+const WEIGHT_BYTES: Readonly<Record<Precision, number>> = { f32: 4, int8: 1 };
 /** A wasm heap ends at 4 GiB; the rest is for a step's buffers and for copies made while loading. */
 const HEAP_BYTES_MAX = 3.5 * 2 ** 30;
 
@@ -81,16 +82,13 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
 
 /** Fails early and in words where the heap would run out after a long start. */
 function checkMemory(model: LoadedModel, options: OnnxExecutorOptions): void {
-  const { layerCount, kvHeadCount, headDimensions } = model.config;
-  const weightBytes = model.parameterCount * (options.precision === "int8" ? 1 : FLOAT_BYTES);
-  const kvPoolBytes =
-    2 *
-    layerCount *
-    kvHeadCount *
-    headDimensions *
-    FLOAT_BYTES *
-    options.blockTokens *
-    options.blockCount;
+  const { layerCount, kvHeadCount, headDimensions, tiedEmbeddings } = model.config;
+  // The embedding's rows stay f32; where it is the output matrix too, that is a copy of its own.
+  const lookedUp = model.embedding.values.length;
+  const multiplied = model.parameterCount - (tiedEmbeddings ? 0 : lookedUp);
+  const weightBytes = lookedUp * FLOAT_BYTES + multiplied * WEIGHT_BYTES[options.precision];
+  const tokenBytes = 2 * layerCount * kvHeadCount * headDimensions * FLOAT_BYTES;
+  const kvPoolBytes = tokenBytes * options.blockTokens * options.blockCount;
   if (weightBytes + kvPoolBytes < HEAP_BYTES_MAX) return;
   throw new ModelError(
     `The model needs ${toMebibytes(weightBytes)} MiB for weights and ${toMebibytes(kvPoolBytes)} MiB for ${options.blockCount} KV blocks, but a wasm heap holds ${toMebibytes(HEAP_BYTES_MAX)} MiB; take fewer blocks, int8, or another engine`,
