@@ -169,13 +169,27 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
+/** Addresses to listen on, all of the machine's, that are none to connect to. */
+function isWildcard(host: string): boolean {
+  return host === "0.0.0.0" || host === "::";
+}
+
 function problemsTogether(texts: Readonly<Record<string, string>>): string[] {
   const { "max-batch-tokens": batchTokens = "", "max-sequences": sequences = "" } = texts;
+  const problems: string[] = [];
   // Each running request needs a token of every step, or some would starve behind the others.
-  if (!(Number(batchTokens) < Number(sequences))) return [];
-  return [
-    `--max-batch-tokens: expected at least --max-sequences (${sequences}), found "${batchTokens}"`,
-  ];
+  if (Number(batchTokens) < Number(sequences)) {
+    problems.push(
+      `--max-batch-tokens: expected at least --max-sequences (${sequences}), found "${batchTokens}"`,
+    );
+  }
+  const { host = "", "pool-url": poolUrl, "advertise-url": advertiseUrl } = texts;
+  if (poolUrl !== undefined && advertiseUrl === undefined && isWildcard(host)) {
+    problems.push(
+      `--advertise-url: expected with --pool-url, since nobody reaches an engine at ${host}`,
+    );
+  }
+  return problems;
 }
 
 function toSettings(

@@ -61,7 +61,7 @@ export class KvCache {
 
   constructor(options: KvCacheOptions) {
     const { blockTokens } = options;
-    assert(Number.isInteger(blockTokens) && blockTokens > 0, `A block holds tokens`);
+    assert(Number.isInteger(blockTokens) && blockTokens > 0, "A block holds at least one token");
     this.blockTokens = blockTokens;
     this.#pool = new BlockPool(options.blockCount);
     this.#isCaching = options.prefixCache;
