@@ -4,10 +4,10 @@ import { messageOf, WrongUse } from "../cli/command.ts";
 import { FLAG_HELP, flagSwitch, parseWords, toHelpLines, wholeNumber } from "../cli/flags.ts";
 import type { BatchRow } from "../gpu-backend/engine/batch.ts";
 import type { StepOutput } from "../gpu-backend/engine/step-output.ts";
+import type { Precision } from "../gpu-backend/engine/executor/load-stages.ts";
 import {
   createOnnxExecutor,
   type OnnxExecutor,
-  type Precision,
 } from "../gpu-backend/engine/executor/onnx-executor.ts";
 import { loadModel } from "../gpu-backend/engine/model/load-model.ts";
 import { ModelError } from "../gpu-backend/engine/model/model-error.ts";

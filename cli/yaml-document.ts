@@ -75,7 +75,7 @@ function stepInto(
 ): { readonly node: Node | null; readonly offset: number | undefined } | undefined {
   if (isMap(node)) {
     const pair = node.items.find(
-      (item): item is Pair<Node, Node | null> => keyOf(item) === `${step}`,
+      (entry): entry is Pair<Node, Node | null> => keyOf(entry) === `${step}`,
     );
     return pair && { node: pair.value, offset: pair.key.range?.[0] };
   }

@@ -181,6 +181,11 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
+/** Addresses to listen on, all of the machine's, that are none to connect to. */
+function isWildcard(host: string): boolean {
+  return host === "0.0.0.0" || host === "::";
+}
+
 function problemsTogether(texts: Readonly<Record<string, string>>): string[] {
   const problems: string[] = [];
   const { "max-batch-tokens": batchTokens = "", "max-sequences": sequences = "" } = texts;
@@ -193,6 +198,12 @@ function problemsTogether(texts: Readonly<Record<string, string>>): string[] {
   const { "kv-blocks": blocks, "kv-shares": shares = "" } = texts;
   if (blocks !== undefined && Number(blocks) < Number(shares)) {
     problems.push(`--kv-blocks: expected at least --kv-shares (${shares}), found "${blocks}"`);
+  }
+  const { host = "", "pool-url": poolUrl, "advertise-url": advertiseUrl } = texts;
+  if (poolUrl !== undefined && advertiseUrl === undefined && isWildcard(host)) {
+    problems.push(
+      `--advertise-url: expected with --pool-url, since nobody reaches an engine at ${host}`,
+    );
   }
   return problems;
 }

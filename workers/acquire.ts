@@ -41,6 +41,7 @@ export async function acquireLease(
   env: Env,
 ): Promise<HeldLease> {
   const { watch, record, requestId } = call;
+  if (watch.problem !== undefined) throw new GatewayError(watch.problem);
   const pool = env.POOLS.getByName(call.model.poolId);
   const withdraw = (): void => {
     pool.withdraw(requestId).catch((error: unknown) => {
@@ -49,25 +50,16 @@ export async function acquireLease(
   };
   watch.signal.addEventListener("abort", withdraw, { once: true });
   const offeredAtMs = Date.now();
-  const answer = await pool.acquire(
-    call.model.poolId,
-    toOffer(call, excludedReplicaIds, offeredAtMs),
-  );
-  watch.signal.removeEventListener("abort", withdraw);
+  const offer = toOffer(call, excludedReplicaIds, offeredAtMs);
+  const answer = await pool
+    .acquire(call.model.poolId, offer)
+    .finally(() => watch.signal.removeEventListener("abort", withdraw));
   record.queuedMs += Date.now() - offeredAtMs;
   if (answer.kind === "rejected") {
     throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection));
   }
   const { dispatch, lease } = answer;
-  let outcome: Outcome = { kind: "abandoned" };
-  const giveBack = giveBackOnce(lease, () => lease.settle(outcome));
-  return {
-    dispatch,
-    settle: (settled) => {
-      outcome = settled;
-      return giveBack();
-    },
-  };
+  return { dispatch, settle: giveBackOnce(lease, (outcome: Outcome) => lease.settle(outcome)) };
 }
 
 function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: number): Offer {
@@ -87,16 +79,19 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
  * Gives something back to its object, once, and lets go of the stub. That the object is away must
  * not spoil an answer that is there already: what is not given back expires.
  */
-function giveBackOnce(stub: Disposable, giveBack: () => Promise<void>): () => Promise<void> {
+function giveBackOnce<Said extends unknown[]>(
+  stub: Disposable,
+  giveBack: (...said: Said) => Promise<void>,
+): (...said: Said) => Promise<void> {
   let done: Promise<void> | undefined;
-  const perform = async (): Promise<void> => {
+  const perform = async (...said: Said): Promise<void> => {
     try {
-      await giveBack();
+      await giveBack(...said);
     } catch (error) {
       logLine("error", "not-given-back", { details: String(error) });
     } finally {
       stub[Symbol.dispose]();
     }
   };
-  return () => (done ??= perform());
+  return (...said) => (done ??= perform(...said));
 }

@@ -4,12 +4,6 @@ import { LazyTimer } from "./lazy-timer.ts";
 /** Why the gateway stops a call that could still go on. */
 export type StopReason = "client-gone" | "timeout";
 
-const PROBLEMS = {
-  timeout: { code: "timeout" },
-  // Nobody is there to read it, but every call ends in one way.
-  "client-gone": { code: "timeout", message: "The client has left" },
-} as const satisfies Record<StopReason, Problem>;
-
 /**
  * Watches over one call from its start to its end: whether the client is still there, and whether
  * the next thing happens in time. Whatever the call waits for hangs on `signal`.
@@ -67,3 +61,11 @@ export class CallWatch {
     this.#timer.clear();
   }
 }
+
+/** Nobody is there to read it, but every call ends in one way. */
+export const CLIENT_GONE: Problem = { code: "timeout", message: "The client has left" };
+
+const PROBLEMS = {
+  timeout: { code: "timeout" },
+  "client-gone": CLIENT_GONE,
+} as const satisfies Record<StopReason, Problem>;

@@ -66,7 +66,7 @@ export function newCallRecord(arrivedAtMs: number): CallRecord {
   };
 }
 
-/** When a call's time began to run: its arrival, less what the client took to send the body. */
+/** When a call's time began to run: its arrival, put off by what the client took to send its body. */
 export function startedAtMs({ arrivedAtMs, uploadMs }: CallRecord): number {
   return arrivedAtMs + uploadMs;
 }

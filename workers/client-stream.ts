@@ -1,5 +1,6 @@
 import type { Problem } from "../src/protocol/errors.ts";
 import { encodeErrorFrame } from "../src/streaming/token-stream.ts";
+import { CLIENT_GONE } from "./call-watch.ts";
 import { GatewayError } from "./gateway-error.ts";
 import { LazyTimer } from "./lazy-timer.ts";
 
@@ -85,7 +86,7 @@ export class ClientStream {
   /** Drops a client that has left or does not read. */
   async abort(): Promise<void> {
     // The response must settle, although nobody is there to see it.
-    this.#refuse(new GatewayError({ code: "timeout", message: "The client has left" }));
+    this.#refuse(new GatewayError(CLIENT_GONE));
     this.#state = "over";
     this.#pulse.clear();
     await this.#writer.abort("the client has left").catch(() => {});

@@ -1,4 +1,4 @@
-/** Headers that a browser may show to a page. `*` would never cover requests with credentials. */
+/** What a page may read, by name: `*` does not cover requests with credentials. */
 const EXPOSED_HEADERS = [
   "x-request-id",
   "request-id",

@@ -2,10 +2,13 @@ import type { PoolId } from "../src/protocol/ids.ts";
 import type { LivePool } from "../src/tenants/live-configuration.ts";
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
+import { logLine } from "./log.ts";
 import { withinMs } from "./within-ms.ts";
 
 /** A configuration older than this is read again, behind the requests that still use it. */
 const REFRESH_AFTER_MS = 5_000;
+/** A Directory that failed is left alone for so long, or every request would knock again. */
+const RETRY_AFTER_MS = 1_000;
 /** A Directory that takes longer than this counts as away. */
 const READ_MS_MAX = 2_000;
 
@@ -26,6 +29,7 @@ export class PoolConfiguration {
   /** Of the version in force; 0 stands for a pool that is in no configuration. */
   #version: number | undefined;
   #readAtMs = -Infinity;
+  #triedAtMs = -Infinity;
   #reading: Promise<void> | undefined;
 
   constructor(options: PoolConfigurationOptions) {
@@ -38,19 +42,26 @@ export class PoolConfiguration {
 
   /**
    * Sees to it that a configuration is in force, and has an old one read again. Waits for the
-   * Directory only the first time, and rejects when it is away even then.
+   * Directory only the first time, and rejects when it does not answer within `limitMs` even then.
    */
-  async ensure(): Promise<void> {
+  async ensure(limitMs = READ_MS_MAX): Promise<void> {
     if (this.#version === undefined) {
-      await this.#read();
-    } else if (Date.now() - this.#readAtMs > REFRESH_AFTER_MS) {
-      this.#read().catch((error: unknown) => this.#logFailure(error));
+      await withinMs(this.#read(), Math.min(limitMs, READ_MS_MAX));
+    } else if (this.#isOld(Date.now())) {
+      this.#read().catch((error: unknown) => {
+        const { poolId } = this.#options;
+        logLine("error", "pool-configuration-unread", { poolId, details: String(error) });
+      });
     }
   }
 
   /** Waits for the configuration as it is now, unless it was read in the last `ageMsMax`. */
   async refresh(ageMsMax: number): Promise<void> {
     if (Date.now() - this.#readAtMs > ageMsMax) await this.#read();
+  }
+
+  #isOld(nowMs: number): boolean {
+    return nowMs - this.#readAtMs > REFRESH_AFTER_MS && nowMs - this.#triedAtMs > RETRY_AFTER_MS;
   }
 
   #read(): Promise<void> {
@@ -61,6 +72,7 @@ export class PoolConfiguration {
 
   async #readOnce(): Promise<void> {
     const { poolId, env, onChange } = this.#options;
+    this.#triedAtMs = Date.now();
     const directory = env.DIRECTORY.getByName(DIRECTORY_NAME);
     const live = await withinMs(directory.poolConfiguration(poolId), READ_MS_MAX);
     this.#readAtMs = Date.now();
@@ -68,11 +80,5 @@ export class PoolConfiguration {
     if (version === this.#version) return;
     this.#version = version;
     onChange(live?.pool ?? { poolId, engine: "sluice", replicas: [], queueMax: 0 });
-  }
-
-  #logFailure(error: unknown): void {
-    const { poolId } = this.#options;
-    const event = { level: "error", event: "pool-configuration-unread", poolId };
-    console.error(JSON.stringify({ ...event, message: String(error) }));
   }
 }

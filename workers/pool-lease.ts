@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 import { RpcTarget } from "cloudflare:workers";
 import type { Outcome } from "../src/pool/offer.ts";
 
@@ -10,24 +9,20 @@ import type { Outcome } from "../src/pool/offer.ts";
  * context open (`ctx.waitUntil`) for as long as the request runs.
  */
 export class PoolLease extends RpcTarget {
-  #end: ((outcome: Outcome) => void) | undefined;
+  readonly #settle: (outcome: Outcome) => void;
 
-  constructor(end: (outcome: Outcome) => void) {
+  /** `settle` may be called more than once; a pool heeds the first call. */
+  constructor(settle: (outcome: Outcome) => void) {
     super();
-    this.#end = end;
+    this.#settle = settle;
   }
 
   /** Says how the request ended. Only the first call counts. */
   async settle(outcome: Outcome): Promise<void> {
-    this.#settleOnce(outcome);
+    this.#settle(outcome);
   }
 
   [Symbol.dispose](): void {
-    this.#settleOnce({ kind: "abandoned" });
-  }
-
-  #settleOnce(outcome: Outcome): void {
-    this.#end?.(outcome);
-    this.#end = undefined;
+    this.#settle({ kind: "abandoned" });
   }
 }

@@ -13,7 +13,6 @@ import { PoolConfiguration } from "./pool-configuration.ts";
 import { PoolLease } from "./pool-lease.ts";
 import { readReplicaFrame } from "./replica-frame.ts";
 import { ReplicaLinks } from "./replica-links.ts";
-import { withinMs } from "./within-ms.ts";
 
 /** The pool's verdict on an offer. */
 export type Acquired =
@@ -22,6 +21,8 @@ export type Acquired =
 
 /** A replica that is not in our copy of the configuration may be in one this much newer. */
 const UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX = 1_000;
+/** A timer cannot be set for much more than three weeks; a pool that is woken early asks again. */
+const WAKE_MS_MAX = 60_000;
 const UNCONFIGURED_RETRY_AFTER_MS = 1_000;
 
 /**
@@ -59,7 +60,7 @@ export class PoolObject extends DurableObject<Env> {
   async acquire(poolId: PoolId, offer: Offer): Promise<Acquired> {
     const askedAtMs = Date.now();
     try {
-      await withinMs(this.#configurationOf(poolId).ensure(), offer.firstTokenBudgetMs);
+      await this.#configurationOf(poolId).ensure(offer.firstTokenBudgetMs);
     } catch {
       return UNCONFIGURED;
     }
@@ -119,7 +120,8 @@ export class PoolObject extends DurableObject<Env> {
     }
     const { frame } = read;
     try {
-      const configuration = this.#configurationOf(this.#links.poolIdOf(socket));
+      const configuration =
+        this.#configuration ?? this.#configurationOf(this.#links.poolIdOf(socket));
       await configuration.ensure();
       if (frame.kind === "hello" && this.#pool.replicaAt(frame.endpointUrl) === undefined) {
         await configuration.refresh(UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX);
@@ -192,7 +194,8 @@ export class PoolObject extends DurableObject<Env> {
   #wakeAt(atMs: number): void {
     clearTimeout(this.#wakeTimer ?? null);
     const wake = (): void => this.#perform(this.#pool.wake(Date.now()));
-    this.#wakeTimer = setTimeout(wake, Math.max(0, Math.ceil(atMs - Date.now())));
+    const delayMs = Math.min(Math.max(0, Math.ceil(atMs - Date.now())), WAKE_MS_MAX);
+    this.#wakeTimer = setTimeout(wake, delayMs);
   }
 }
 

@@ -19,26 +19,26 @@ const TENANT_NAME_LENGTH = 22;
 
 /**
  * Sends a call to a replica. The headers are made here from nothing: whatever the client sent along
- * (credentials, cookies, headers of ours it made up) stays behind. Never rejects.
+ * (credentials, cookies, headers of ours it made up) stays behind. That a replica is away or silent is an answer too, and no exception.
  */
 export async function askReplica(
   call: Call,
   dispatch: Dispatch,
   settings: Settings,
 ): Promise<ReplicaAnswer> {
-  try {
-    const response = await fetch(`${dispatch.endpointUrl.replace(/\/+$/, "")}${PATH}`, {
-      method: "POST",
-      headers: replicaHeaders(call, dispatch, settings),
-      body: call.upstreamBody,
-      // Following one would send the secret wherever the replica says.
-      redirect: "manual",
-      signal: call.watch.signal,
-    });
-    return await readHead(call, response);
-  } catch {
-    return { kind: "unusable", fault: upstreamFailure(true) };
-  }
+  const request: RequestInit = {
+    method: "POST",
+    headers: replicaHeaders(call, dispatch, settings),
+    body: call.upstreamBody,
+    // Following one would send the secret wherever the replica says.
+    redirect: "manual",
+    signal: call.watch.signal,
+  };
+  const url = `${dispatch.endpointUrl.replace(/\/+$/, "")}${PATH}`;
+  // Whether it was refused, reset or stopped by us, nothing came back.
+  const response = await fetch(url, request).catch(() => undefined);
+  if (response === undefined) return { kind: "unusable", fault: upstreamFailure(true) };
+  return readHead(call, response);
 }
 
 const PATH = "/v1/chat/completions";
@@ -82,10 +82,10 @@ async function readHead(call: Call, response: Response): Promise<ReplicaAnswer> 
     return { kind: "answered", body };
   }
   if (status === 200) {
-    await body?.cancel();
+    await body?.cancel().catch(() => {});
     return { kind: "unusable", fault: upstreamFailure(true) };
   }
-  const said = await readBody(body, ERROR_BYTES_MAX);
+  const said = await readBody(body, ERROR_BYTES_MAX).catch(() => undefined);
   const retryAfterMs = retryAfterOf(response.headers);
   return {
     kind: "unusable",

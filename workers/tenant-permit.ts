@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 import { RpcTarget } from "cloudflare:workers";
 
 /**
@@ -6,24 +5,20 @@ import { RpcTarget } from "cloudflare:workers";
  * `TenantObject.acquire`. It comes back when released or disposed of, as a `PoolLease` does.
  */
 export class TenantPermit extends RpcTarget {
-  #giveBack: (() => void) | undefined;
+  readonly #release: () => void;
 
-  constructor(giveBack: () => void) {
+  /** `release` may be called more than once; the tenant's permits heed the first call. */
+  constructor(release: () => void) {
     super();
-    this.#giveBack = giveBack;
+    this.#release = release;
   }
 
   /** Gives the place back. Only the first call counts. */
   async release(): Promise<void> {
-    this.#releaseOnce();
+    this.#release();
   }
 
   [Symbol.dispose](): void {
-    this.#releaseOnce();
-  }
-
-  #releaseOnce(): void {
-    this.#giveBack?.();
-    this.#giveBack = undefined;
+    this.#release();
   }
 }

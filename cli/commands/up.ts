@@ -13,6 +13,7 @@ import {
   wholeNumber,
 } from "../flags.ts";
 import { listDemoKeys } from "../stack/demo-keys.ts";
+import type { EndingSources } from "../stack/endings.ts";
 import { listenForEndings } from "../stack/endings.ts";
 import { planGatewayChild, toLocalUrl } from "../stack/gateway-child.ts";
 import type { PortNeed } from "../stack/ports.ts";
@@ -88,10 +89,13 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
   const { precision, model } = flags;
   const modelFolder = model === undefined ? undefined : resolve(model);
   const folder = createRunFolder();
-  const stdin = flags["exit-with-stdin"] ? process.stdin : undefined;
-  const endings = listenForEndings({ signals: process, stdout: process.stdout, stdin }, () =>
-    report({ event: "stopping" }),
-  );
+  const sources: EndingSources = {
+    signals: process,
+    stdout: process.stdout,
+    stdin: flags["exit-with-stdin"] ? process.stdin : undefined,
+    readNowMs: () => performance.now(),
+  };
+  const endings = listenForEndings(sources, () => report({ event: "stopping" }));
   const onLine = (part: string, line: string) => {
     if (flags.verbose) terminal.complain(`[${part}] ${line}`);
   };

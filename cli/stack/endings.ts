@@ -14,28 +14,38 @@ export interface EndingSources {
   readonly stdout: EventEmitter;
   /** Absent: its end means nothing. */
   readonly stdin: Readable | undefined;
+  /** A monotonic clock. */
+  readonly readNowMs: () => number;
 }
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
- * Listens for what asks this program to end: the first signal stops, a second one kills. The end of
+ * One Ctrl-C arrives twice under npm: from the terminal, and from npm, which hands on its own. Nobody
+ * asks again so soon.
+ */
+const SAME_WISH_WITHIN_MS = 500;
+
+/**
+ * Listens for what asks this program to end: the first signal stops, a later one kills. The end of
  * stdin and a reader of our output that has gone stop as well.
  */
 export function listenForEndings(
-  { signals, stdout, stdin }: EndingSources,
+  { signals, stdout, stdin, readNowMs }: EndingSources,
   onStop: () => void,
 ): Endings {
   const stopping = new AbortController();
   const killing = new AbortController();
+  let stoppedAtMs = 0;
   const stop = () => {
     if (stopping.signal.aborted) return;
+    stoppedAtMs = readNowMs();
     onStop();
     stopping.abort();
   };
   const stopOrKill = () => {
-    if (stopping.signal.aborted) killing.abort();
-    else stop();
+    if (!stopping.signal.aborted) stop();
+    else if (readNowMs() - stoppedAtMs >= SAME_WISH_WITHIN_MS) killing.abort();
   };
 
   for (const signal of SIGNALS) signals.on(signal, stopOrKill);

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { main } from "assemblyscript/asc";
 
-const SOURCE = "paged-attention.ts";
-const TARGET = "paged-attention.wasm";
+/** The kernels: each is a source file, and a wasm file beside it that is committed. */
+export const KERNELS = ["paged-attention", "int8-product"];
 
-// The kernel works in the heap of ONNX Runtime: a shared memory that it imports, and whose limit,
-// the whole address space of 65,536 pages, it must admit.
+// The kernels work in the heap of ONNX Runtime: a shared memory that they import, and whose limit,
+// the whole address space of 65,536 pages, they must admit.
 const OPTIONS = [
   "--runtime=stub",
   "--enable=simd,threads",
@@ -18,17 +18,17 @@ const OPTIONS = [
   "--noAssert",
 ];
 
-/** Compiles the kernel and returns the bytes of the module; throws with the compiler's messages. */
-export async function compileKernel() {
-  let kernel;
+/** Compiles a kernel and returns the bytes of the module; throws with the compiler's messages. */
+export async function compileKernel(name) {
+  let compiled;
   let messages = "";
-  const { error } = await main([SOURCE, `--outFile=${TARGET}`, ...OPTIONS], {
-    readFile: (name) => {
-      const path = join(import.meta.dirname, name);
-      return existsSync(path) ? readFileSync(path, "utf8") : null;
+  const { error } = await main([`${name}.ts`, `--outFile=${name}.wasm`, ...OPTIONS], {
+    readFile: (path) => {
+      const file = join(import.meta.dirname, path);
+      return existsSync(file) ? readFileSync(file, "utf8") : null;
     },
-    writeFile: (_name, contents) => {
-      kernel = contents;
+    writeFile: (_path, contents) => {
+      compiled = contents;
     },
     listFiles: () => [],
     stderr: {
@@ -37,12 +37,14 @@ export async function compileKernel() {
       },
     },
   });
-  if (error) throw new Error(`${SOURCE} does not compile\n${messages}`);
-  return kernel;
+  if (error) throw new Error(`${name}.ts does not compile\n${messages}`);
+  return compiled;
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const kernel = await compileKernel();
-  writeFileSync(join(import.meta.dirname, TARGET), kernel);
-  console.log(`${TARGET}: ${kernel.byteLength} bytes`);
+  for (const name of KERNELS) {
+    const compiled = await compileKernel(name);
+    writeFileSync(join(import.meta.dirname, `${name}.wasm`), compiled);
+    console.log(`${name}.wasm: ${compiled.byteLength} bytes`);
+  }
 }

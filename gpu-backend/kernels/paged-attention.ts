@@ -18,7 +18,6 @@ import {
   heads,
   kvHeads,
   LINE_BYTES,
-  setShape,
   tileBytes,
   TILE_TOKENS,
   tilesPerBlock,
@@ -26,22 +25,12 @@ import {
 import { scoreOne, scorePair } from "./score";
 import { softmax } from "./softmax";
 
-/**
- * Sets the model's shape, before anything else is called. `headDimensions` and `blockTokens` are
- * multiples of 16, and `queryHeads` is one of `keyValueHeads`.
- */
-export function configure(
-  queryHeads: i32,
-  keyValueHeads: i32,
-  headDimensions: i32,
-  blockTokens: i32,
-): void {
-  setShape(queryHeads, keyValueHeads, headDimensions, blockTokens);
-}
+export { configure } from "./pool-layout";
 
 /**
  * Rotates the query heads and, right behind them, the key heads of each row in place (RoPE, half
- * split). A row of `table` belongs to a position: half of a head's dimensions as cosines, then as many sines.
+ * split). A row of `table` belongs to a position: a cosine for each pair of dimensions of a head,
+ * then as many sines.
  */
 export function rotate(
   rows: usize,

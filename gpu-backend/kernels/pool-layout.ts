@@ -25,7 +25,11 @@ export let tilesPerBlock: u32 = 0;
 /** What a score is multiplied with: 1 / sqrt(dimensions of a head). */
 export let scoreScale: f32 = 0;
 
-export function setShape(
+/**
+ * Sets the model's shape, before anything else is called. `headDimensions` and `blockTokens` are
+ * multiples of 16, and `queryHeads` is one of `keyValueHeads`.
+ */
+export function configure(
   queryHeads: i32,
   keyValueHeads: i32,
   headDimensions: i32,

@@ -1,5 +1,5 @@
-import type { Random } from "../base/random.ts";
 import type { Replica } from "../replicas/replica.ts";
+import type { PickAmong, PickRequest } from "./pick-replica.ts";
 import { pickReplica } from "./pick-replica.ts";
 import type { Waiter } from "./wait-queue.ts";
 
@@ -18,46 +18,29 @@ export type Verdict =
       readonly predictedWaitMs: number | undefined;
     };
 
-type JudgedRequest = Pick<Waiter, "offer" | "promptTokens" | "firstTokenDeadlineAtMs">;
-
 /** What a verdict depends on beside the request. */
-export interface Circumstances {
-  readonly replicas: Iterable<Replica>;
+export interface Circumstances extends PickAmong {
   /** False while the pool cannot keep track of another request. */
   readonly canAdmit: boolean;
   /** Until then a pool without replicas expects some to dial in. */
   readonly relearnUntilMs: number;
-  readonly random: Random;
 }
 
 /**
  * Gives the verdict on one request. It waits only for a slot of a replica that could still answer
  * in time, and only until the moment at which none can.
  */
-export function judge(
-  request: JudgedRequest,
-  circumstances: Circumstances,
-  nowMs: number,
-): Verdict {
-  const deadlineAtMs = request.firstTokenDeadlineAtMs;
-  const picked = pickReplica(
-    {
-      replicas: circumstances.replicas,
-      excludedReplicaIds: request.offer.excludedReplicaIds,
-      promptTokens: request.promptTokens,
-      budgetMs: deadlineAtMs - nowMs,
-    },
-    nowMs,
-    circumstances.random,
-  );
+export function judge(request: Waiter, circumstances: Circumstances): Verdict {
+  const picked = pickReplica(toPickRequest(request, circumstances.nowMs), circumstances);
   if (picked.kind === "infeasible") {
     return { kind: "reject", reason: "infeasible", predictedWaitMs: picked.predictedWaitMs };
   }
-  if (picked.kind === "none") return awaitReplica(request, circumstances, nowMs);
+  if (picked.kind === "none") return awaitReplica(request, circumstances);
   if (picked.kind === "picked" && circumstances.canAdmit) {
     return { kind: "admit", replica: picked.replica };
   }
   // Waits until the first whole millisecond at which the prediction no longer fits.
+  const deadlineAtMs = request.firstTokenDeadlineAtMs;
   const lateAtMs = Math.floor(deadlineAtMs - picked.predictedWaitMs) + 1;
   return {
     kind: "wait",
@@ -66,11 +49,19 @@ export function judge(
   };
 }
 
+/** Turns a waiting request into what a replica is picked for at an instant. */
+export function toPickRequest(request: Waiter, nowMs: number): PickRequest {
+  return {
+    excludedReplicaIds: request.offer.excludedReplicaIds,
+    promptTokens: request.promptTokens,
+    budgetMs: request.firstTokenDeadlineAtMs - nowMs,
+  };
+}
+
 /** Waits for a replica to dial in while a new pool relearns, if there is one to expect. */
 function awaitReplica(
-  request: JudgedRequest,
-  { replicas, relearnUntilMs }: Circumstances,
-  nowMs: number,
+  request: Waiter,
+  { replicas, relearnUntilMs, nowMs }: Circumstances,
 ): Verdict {
   const { excludedReplicaIds } = request.offer;
   const isExpected = [...replicas].some(

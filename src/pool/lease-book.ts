@@ -6,7 +6,7 @@ export interface Lease {
   readonly leaseId: LeaseId;
   readonly requestId: RequestId;
   readonly replicaId: ReplicaId;
-  /** The pool's count of what it sent to this replica. */
+  /** Counts the dispatches of a pool's epoch, over all replicas. */
   readonly dispatchNumber: number;
   readonly promptBytes: number;
   readonly dispatchedAtMs: number;

@@ -13,13 +13,19 @@ export type ReplicaPick =
   /** There is no replica to ask. */
   | { readonly kind: "none" };
 
-/** What a pick depends on. */
-export interface PickInput {
-  readonly replicas: Iterable<Replica>;
+/** What a replica is picked for. */
+export interface PickRequest {
   readonly excludedReplicaIds: readonly ReplicaId[];
   readonly promptTokens: number;
   /** What is left until the first token is due. */
   readonly budgetMs: number;
+}
+
+/** Among which replicas, and when. */
+export interface PickAmong {
+  readonly replicas: Iterable<Replica>;
+  readonly nowMs: number;
+  readonly random: Random;
 }
 
 interface Candidate {
@@ -35,25 +41,41 @@ interface Candidate {
  * Among those the replica with the fewest requests wins, and equals are drawn by chance: otherwise
  * a measurement that is a hair faster would draw all traffic to one replica.
  */
-export function pickReplica(input: PickInput, nowMs: number, random: Random): ReplicaPick {
-  const candidates = candidatesOf(input, nowMs);
+export function pickReplica(
+  request: PickRequest,
+  { replicas, nowMs, random }: PickAmong,
+): ReplicaPick {
+  const candidates = candidatesOf(request, replicas, nowMs);
   if (candidates.length === 0) return { kind: "none" };
   const predictedWaitMs = leastWaitMs(candidates);
-  if (predictedWaitMs > input.budgetMs) return { kind: "infeasible", predictedWaitMs };
+  if (predictedWaitMs > request.budgetMs) return { kind: "infeasible", predictedWaitMs };
 
   const open = candidates.filter(
-    (candidate) => candidate.replica.freeSlots > 0 && candidate.predictedWaitMs <= input.budgetMs,
+    (candidate) => candidate.replica.freeSlots > 0 && candidate.predictedWaitMs <= request.budgetMs,
   );
   if (open.length === 0) return { kind: "full", predictedWaitMs };
   return { kind: "picked", ...leastLoaded(withinOneStep(open), random) };
 }
 
-function candidatesOf(input: PickInput, nowMs: number): Candidate[] {
+/** Returns whether a ready replica could take a request now, without asking all the others. */
+export function couldTake(replica: Replica, request: PickRequest): boolean {
+  return (
+    replica.freeSlots > 0 &&
+    !request.excludedReplicaIds.includes(replica.replicaId) &&
+    replica.predictedWaitMs(request.promptTokens) <= request.budgetMs
+  );
+}
+
+function candidatesOf(
+  { excludedReplicaIds, promptTokens }: PickRequest,
+  replicas: Iterable<Replica>,
+  nowMs: number,
+): Candidate[] {
   const candidates: Candidate[] = [];
-  for (const replica of input.replicas) {
+  for (const replica of replicas) {
     if (replica.stateAt(nowMs) !== "ready") continue;
-    if (input.excludedReplicaIds.includes(replica.replicaId)) continue;
-    candidates.push({ replica, predictedWaitMs: replica.predictedWaitMs(input.promptTokens) });
+    if (excludedReplicaIds.includes(replica.replicaId)) continue;
+    candidates.push({ replica, predictedWaitMs: replica.predictedWaitMs(promptTokens) });
   }
   return candidates;
 }

@@ -12,6 +12,7 @@ export interface PoolLimits {
   readonly relearnMs: number;
 }
 
+/** The bounds of a pool in production. */
 export const POOL_LIMITS: PoolLimits = {
   replicasMax: 128,
   queueMax: 1_024,

@@ -7,9 +7,10 @@ import { ReplicaSet } from "../replicas/replica-set.ts";
 import type { Replica } from "../replicas/replica.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
 import type { Verdict } from "./judge.ts";
-import { judge } from "./judge.ts";
+import { judge, toPickRequest } from "./judge.ts";
 import { LeaseBook } from "./lease-book.ts";
 import type { Offer, Outcome, Rejection } from "./offer.ts";
+import { couldTake } from "./pick-replica.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolLimits } from "./pool-limits.ts";
 import { POOL_LIMITS } from "./pool-limits.ts";
@@ -79,14 +80,14 @@ export class Pool {
     return this.#replicas.at(endpointUrl)?.replicaId;
   }
 
-  /** A replica, one that `replicaAt` knows, has dialled in. It gets nothing before it reports. */
+  /** A replica, one that `replicaAt` knows, has dialled in. A new process first has to report. */
   connected(hello: ReplicaHello, nowMs: number): PoolEffect[] {
     const replica = this.#replicas.at(hello.endpointUrl);
     assert(replica !== undefined, "only a replica of the configuration connects");
     const { restarted } = replica.connect(hello);
     // The process that held these slots is gone, and the requests there with it.
     if (restarted) this.#leases.removeOf(replica.replicaId);
-    return this.#serve(nowMs, "all");
+    return this.#serve(nowMs, "due");
   }
 
   /** A replica has reported. A report that is not newer than the last changes nothing. */
@@ -145,7 +146,9 @@ export class Pool {
     const { promptTokens } = outcome;
     if (promptTokens !== undefined) this.#tokenEstimate.learn({ promptBytes, promptTokens }, nowMs);
     if (outcome.kind === "completed") {
-      this.#replicas.get(lease.replicaId)?.learnHold(nowMs - lease.dispatchedAtMs, nowMs);
+      // What came before the first token was mostly waiting for a sequence, not holding one.
+      const holdMs = nowMs - lease.dispatchedAtMs - (outcome.firstTokenAfterMs ?? 0);
+      this.#replicas.get(lease.replicaId)?.learnHold(Math.max(0, holdMs), nowMs);
     }
     this.#replicas.release(lease);
     return this.#serve(nowMs, "due");
@@ -193,11 +196,14 @@ export class Pool {
   #serve(nowMs: number, rejudge: "all" | "due"): PoolEffect[] {
     for (const lease of this.#leases.removeExpired(nowMs)) this.#replicas.release(lease);
     const effects: PoolEffect[] = [];
-    let hasFreeSlot = this.#hasFreeSlot(nowMs);
+    const canServe = this.#queue.size > 0 && !this.#leases.isFull;
+    const open = canServe ? this.#replicas.openAt(nowMs) : [];
     for (const waiter of this.#queue.inOrder()) {
-      // Without a free slot the verdict cannot have changed before its time; with one, whoever
-      // has the earliest deadline is asked first.
-      if (rejudge === "due" && !hasFreeSlot && waiter.recheckAtMs > nowMs) continue;
+      const isDue = rejudge === "all" || waiter.recheckAtMs <= nowMs;
+      // A verdict that turned for the worse is noticed when it is due; to turn for the better it
+      // takes one of these.
+      const request = toPickRequest(waiter, nowMs);
+      if (!isDue && !open.some((replica) => couldTake(replica, request))) continue;
       const verdict = this.#judge(waiter, nowMs);
       if (verdict.kind === "wait") {
         waiter.recheckAtMs = verdict.recheckAtMs;
@@ -206,7 +212,6 @@ export class Pool {
       this.#queue.remove(waiter.offer.requestId);
       if (verdict.kind === "admit") {
         effects.push(this.#dispatch(waiter, verdict.replica, nowMs));
-        hasFreeSlot = this.#hasFreeSlot(nowMs);
       } else {
         const reason = verdict.reason === "infeasible" ? "deadline-passed" : verdict.reason;
         effects.push(this.#reject(waiter, reason, verdict.predictedWaitMs, nowMs));
@@ -215,25 +220,23 @@ export class Pool {
     return [...effects, ...this.#nextWake()];
   }
 
-  #hasFreeSlot(nowMs: number): boolean {
-    return !this.#leases.isFull && this.#replicas.hasFreeSlot(nowMs);
-  }
-
   #judge(request: Waiter, nowMs: number): Verdict {
-    const circumstances = {
+    return judge(request, {
       replicas: this.#replicas,
+      nowMs,
+      random: this.#random,
       canAdmit: !this.#leases.isFull,
       relearnUntilMs: this.#relearnUntilMs,
-      random: this.#random,
-    };
-    return judge(request, circumstances, nowMs);
+    });
   }
 
   #dispatch(request: Waiter, replica: Replica, nowMs: number): PoolEffect {
     const { offer } = request;
-    const dispatchNumber = replica.take(request.promptTokens);
     this.#dispatched += 1;
-    const leaseId = LeaseId.parse(`${this.#epoch}.${this.#dispatched}`);
+    const dispatchNumber = this.#dispatched;
+    const dispatchName = `${this.#epoch}.${dispatchNumber}`;
+    replica.take({ dispatchNumber, promptTokens: request.promptTokens });
+    const leaseId = LeaseId.parse(dispatchName);
     this.#leases.add({
       leaseId,
       requestId: offer.requestId,
@@ -246,7 +249,7 @@ export class Pool {
     const dispatch = {
       replicaId: replica.replicaId,
       endpointUrl: replica.endpointUrl,
-      dispatch: `${this.#epoch}.${dispatchNumber}`,
+      dispatch: dispatchName,
       queuedMs: nowMs - request.offeredAtMs,
       firstTokenBudgetMs: request.firstTokenDeadlineAtMs - nowMs,
     };

@@ -97,6 +97,11 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+/** Whether a value from elsewhere is one of our codes. */
+export function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === "string" && Object.hasOwn(ERRORS, code);
+}
+
 /** A failure with what is particular about it; `message` defaults to the table's. */
 export interface Problem {
   readonly code: ErrorCode;

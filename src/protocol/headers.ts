@@ -11,7 +11,7 @@ export const ENGINE_HEADERS = {
   deadlineMs: "x-gw-deadline-ms",
   /** The largest gap between two tokens that the tenant was promised, in ms. */
   tbtMs: "x-gw-tbt-ms",
-  /** `<epoch>.<number>`: the pool's count of what it sent to this replica, echoed in reports. */
+  /** `<epoch>.<number>`: the pool's count of its dispatches, over all replicas; echoed in reports. */
   dispatch: "x-gw-dispatch",
 } as const;
 

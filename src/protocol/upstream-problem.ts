@@ -1,5 +1,5 @@
 import type { ErrorCode, Problem } from "./errors.ts";
-import { ERRORS } from "./errors.ts";
+import { ERRORS, isErrorCode } from "./errors.ts";
 import { UpstreamErrorBody } from "./upstream-answer.ts";
 
 /** A model server's refusal or failure in our words. */
@@ -69,6 +69,8 @@ export function upstreamFailure(isRetryable: boolean): UpstreamFault {
  * is none. The codes of our engine that blame the server are kept with their message.
  */
 export function problemInAnswer(body: unknown): Problem | undefined {
+  // Asked of every chunk, and almost always in vain: a look is cheaper than a failing schema.
+  if (typeof body !== "object" || body === null || !Object.hasOwn(body, "error")) return undefined;
   if (!UpstreamErrorBody.safeParse(body).success) return undefined;
   const { code, message } = errorOf(body);
   if (code === undefined || ERRORS[code].status < 500) return { code: "upstream_error" };
@@ -102,8 +104,4 @@ function requestProblem(status: number, { code, message, param }: Said): Problem
     ...(message !== undefined && { message }),
     ...(param !== undefined && { param }),
   };
-}
-
-function isErrorCode(code: unknown): code is ErrorCode {
-  return typeof code === "string" && Object.hasOwn(ERRORS, code);
 }

@@ -1,6 +1,6 @@
 import type * as z from "zod";
 import { unreachable } from "../base/assert.ts";
-import { ERRORS, type ErrorCode, type Problem } from "./errors.ts";
+import { type ErrorCode, isErrorCode, type Problem } from "./errors.ts";
 
 /** What became of foreign input: a value of the wanted shape, or what is wrong with it. */
 export type Validated<Value> =
@@ -142,10 +142,6 @@ function custom(issue: z.core.$ZodIssueCustom): Fault {
  */
 export function faultOf(code: ErrorCode, expected: string, options: { isEchoed?: boolean } = {}) {
   return { error: expected, params: { code, ...options } };
-}
-
-function isErrorCode(code: unknown): code is ErrorCode {
-  return typeof code === "string" && Object.hasOwn(ERRORS, code);
 }
 
 function discriminatorValues(issue: z.core.$ZodIssueInvalidUnion): string {

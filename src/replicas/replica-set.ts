@@ -56,11 +56,11 @@ export class ReplicaSet implements Iterable<Replica> {
     this.#forgetIfDone(replica);
   }
 
-  hasFreeSlot(nowMs: number): boolean {
-    for (const replica of this.#replicas.values()) {
-      if (replica.freeSlots > 0 && replica.stateAt(nowMs) === "ready") return true;
-    }
-    return false;
+  /** Returns the ready replicas that have a free slot. */
+  openAt(nowMs: number): Replica[] {
+    return [...this.#replicas.values()].filter(
+      (replica) => replica.freeSlots > 0 && replica.stateAt(nowMs) === "ready",
+    );
   }
 
   /** Requests that end in a millisecond on all ready replicas; 0 while nothing is known of it. */

@@ -37,8 +37,8 @@ export class Replica {
   #hello: ReplicaHello | undefined;
   #report: ReplicaReport | undefined;
   #reportAtMs = 0;
-  /** Numbers never repeat within an epoch, not even when the replica restarts. */
-  #lastNumber = 0;
+  /** Of the last report on the present connection. */
+  #sequence = 0;
   #outstanding = 0;
   /** Tokens of the dispatches that no report has acknowledged, by number, oldest first. */
   readonly #unreported = new Map<number, number>();
@@ -130,23 +130,25 @@ export class Replica {
     this.#removed = false;
   }
 
-  /** Takes the replica out of service; what runs there may finish. */
+  /** Takes the replica out of service; what runs there may finish. It would have to report anew. */
   remove(): void {
     this.#removed = true;
+    this.#report = undefined;
     this.disconnect();
   }
 
   /**
-   * Notes who has dialled in. Returns true when it is another process than before: whatever we
-   * sent to the old one died with it, so its slots and the ledger are void.
+   * Notes who has dialled in. It may be another process than before: whatever we sent to the old
+   * one died with it, so its slots, the ledger and its last report are void. The same process is
+   * what it was, so that a connection that breaks for a moment costs nothing.
    */
   connect(hello: ReplicaHello): { readonly restarted: boolean } {
     const restarted = this.#hello !== undefined && this.#hello.instanceId !== hello.instanceId;
     this.#hello = hello;
     this.#connected = true;
-    // Sequence numbers begin anew with a connection, and an old report may predate a long silence.
-    this.#report = undefined;
+    this.#sequence = 0;
     if (restarted) {
+      this.#report = undefined;
       this.#outstanding = 0;
       this.#strangers = 0;
       this.#unreported.clear();
@@ -158,7 +160,6 @@ export class Replica {
   /** Nothing more is sent here; requests under way keep their slots, since their streams may live. */
   disconnect(): void {
     this.#connected = false;
-    this.#report = undefined;
   }
 
   /**
@@ -169,7 +170,8 @@ export class Replica {
     report: ReplicaReport,
     options: { readonly epoch: string; readonly nowMs: number },
   ): boolean {
-    if (!this.#connected || report.sequence <= (this.#report?.sequence ?? 0)) return false;
+    if (!this.#connected || report.sequence <= this.#sequence) return false;
+    this.#sequence = report.sequence;
     this.#report = report;
     this.#reportAtMs = options.nowMs;
     if (report.lastDispatch?.epoch === options.epoch) {
@@ -180,14 +182,15 @@ export class Replica {
     return true;
   }
 
-  /** Takes a slot for a request and returns the number of its dispatch. */
-  take(promptTokens: number): number {
+  /**
+   * Takes a slot for a request. The number of its dispatch is greater than all that went before in
+   * this epoch, even if the replica restarted or was out of the configuration meanwhile.
+   */
+  take(sent: { readonly dispatchNumber: number; readonly promptTokens: number }): void {
     assert(this.freeSlots > 0, "a slot is taken only while one is free");
-    this.#lastNumber += 1;
     this.#outstanding += 1;
-    this.#unreported.set(this.#lastNumber, promptTokens);
-    this.#unreportedTokens += promptTokens;
-    return this.#lastNumber;
+    this.#unreported.set(sent.dispatchNumber, sent.promptTokens);
+    this.#unreportedTokens += sent.promptTokens;
   }
 
   /** Gives back the slot of a dispatch, whatever became of it. */
@@ -207,7 +210,7 @@ export class Replica {
     let tokens = 0;
     let before = 0;
     for (const [number, promptTokens] of this.#unreported) {
-      assert(number > before && number <= this.#lastNumber, "the ledger is in order of dispatch");
+      assert(number > before, "the ledger is in order of dispatch");
       before = number;
       tokens += promptTokens;
     }

@@ -1,5 +1,5 @@
 /** A bound that a share of requests must meet: 0.99 and 500 read "p99 is at most 500 ms". */
-export interface PercentileTarget {
+interface PercentileTarget {
   readonly percentileRatio: number;
   readonly limitMs: number;
 }

@@ -18,6 +18,9 @@ export interface TokenStreamOptions {
   readonly includeUsage: boolean;
 }
 
+/** `streaming` begins with the first token; the last two are final. */
+export type TokenStreamPhase = "opened" | "streaming" | "ended" | "broken";
+
 const DONE = "[DONE]";
 /** Role chunks of 128 choices are below this; a server that sends more before a token is broken. */
 const HELD_CHARACTERS_MAX = 262_144;
@@ -35,7 +38,7 @@ const HELD_CHARACTERS_MAX = 262_144;
  */
 export class TokenStream {
   readonly #options: TokenStreamOptions;
-  #phase: "opened" | "streaming" | "ended" | "broken" = "opened";
+  #phase: TokenStreamPhase = "opened";
   /** Chunks that came before the first token. */
   #held = "";
   #hasReleased = false;
@@ -53,7 +56,7 @@ export class TokenStream {
     this.#options = options;
   }
 
-  get phase() {
+  get phase(): TokenStreamPhase {
     return this.#phase;
   }
 
@@ -75,11 +78,6 @@ export class TokenStream {
   /** When the first chunk with output came; a role alone is none. */
   get firstTokenAtMs(): number | undefined {
     return this.#firstTokenAtMs;
-  }
-
-  /** When the latest chunk with output came. */
-  get lastTokenAtMs(): number | undefined {
-    return this.#lastTokenAtMs;
   }
 
   /** The longest gap between two chunks with output. */

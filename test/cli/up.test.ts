@@ -16,8 +16,27 @@ afterEach(() => vi.unstubAllEnvs());
 
 async function occupy(port: number): Promise<void> {
   const listener = createServer();
+  await new Promise<void>((resolve, reject) => {
+    listener.once("error", reject);
+    listener.listen(port, "127.0.0.1", resolve);
+  });
   listeners.push(listener);
-  await new Promise<void>((resolve) => listener.listen(port, "127.0.0.1", resolve));
+}
+
+/** Takes a free port whose successor is taken, by us. */
+async function takePortBeforeTaken(): Promise<number> {
+  for (let attempt = 0; attempt < 20; attempt += 1) {
+    // oxlint-disable-next-line no-await-in-loop
+    const [port = 0] = await takeFreePorts(1);
+    try {
+      // oxlint-disable-next-line no-await-in-loop
+      await occupy(port + 1);
+      return port;
+    } catch {
+      // Somebody else has it; another pair will do.
+    }
+  }
+  throw new Error("No two neighbouring ports are free");
 }
 
 // What follows ends before anything is started; test/e2e starts the real thing.
@@ -42,10 +61,9 @@ describe("sluice up refuses to start", () => {
   });
 
   test("when an added replica's port is taken: the flag that added it is named", async () => {
-    const [gatewayPort = 0] = await takeFreePorts(1);
-    const [first = 0, second = 0] = await takeFreePorts(2);
+    const second = await takePortBeforeTaken();
+    const [gatewayPort = 0, first = 0] = await takeFreePorts(2);
     const file = writeLocalConfiguration(folder.path, [first, second]);
-    await occupy(second + 1);
     const { stderr } = await runRecorded("up", file, `--port=${gatewayPort}`, "--replicas=3");
     expect(stderr).toContain(`Port ${second + 1} on 127.0.0.1, which engine replica-3 needs`);
     expect(stderr).toContain("choose fewer with --replicas");

@@ -57,8 +57,8 @@ describe("sluice up", () => {
 
   test("the gateway's death is the end of all, and is told", async () => {
     const programs = await startWithPrograms();
-    const workerd = programs.find(({ commandLine }) => /wrangler-dist/.test(commandLine));
-    process.kill(workerd?.pid ?? 0, "SIGKILL");
+    const wrangler = programs.find(({ commandLine }) => /wrangler-dist/.test(commandLine));
+    process.kill(wrangler?.pid ?? 0, "SIGKILL");
     expect(await stack.ended()).toBe("exit code 1");
     expect(stack.eventsOf("failed")).toEqual([
       expect.objectContaining({ sentence: expect.stringMatching(/^The gateway died \(.+\)$/) }),

@@ -96,12 +96,19 @@ describe("parseSettings", () => {
   });
 
   test("without a secret only this machine is served, and no pool is joined", () => {
-    expect(problemsOf(["--host", "0.0.0.0", "--pool-url", "ws://edge/p"])).toEqual([
-      expect.stringContaining("--host 0.0.0.0 is reachable by others"),
+    expect(problemsOf(["--host", "10.0.0.7", "--pool-url", "ws://edge/p"])).toEqual([
+      expect.stringContaining("--host 10.0.0.7 is reachable by others"),
       expect.stringContaining("--pool-url needs it"),
     ]);
     expect(settingsOf(["--host", "::1"]).host).toBe("::1");
     expect(settingsOf(["--host", "0.0.0.0"], SECRET).host).toBe("0.0.0.0");
+  });
+
+  test("an engine that listens everywhere has to say where its pool's gateway reaches it", () => {
+    const argv = ["--host", "0.0.0.0", "--pool-url", "ws://edge/p"];
+    expect(problemsOf(argv, SECRET)).toEqual([expect.stringMatching(/^--advertise-url: expected/)]);
+    const settings = settingsOf([...argv, "--advertise-url", "http://10.0.0.7:9101"], SECRET);
+    expect(settings.advertiseUrl).toBe("http://10.0.0.7:9101");
   });
 
   test("a secret that is short or no header value is refused and never repeated", () => {

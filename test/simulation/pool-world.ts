@@ -43,6 +43,8 @@ interface Link {
   sequence: number;
   instanceId: string | undefined;
   heard: { readonly report: ReplicaReport; readonly atMs: number } | undefined;
+  /** Of the last report heard on the present connection. */
+  heardSequence: number;
   /** Leases of this life of the pool, with the instant at which they expire. */
   readonly leases: Map<LeaseId, number>;
 }
@@ -66,13 +68,14 @@ interface Faults {
  * After every event the pool's invariants are checked, and what it decided is held against what
  * it had been told.
  */
-export class PoolWorld {
+class PoolWorld {
   readonly history: string[] = [];
   readonly #random: Random;
   readonly #events = new EventQueue();
   readonly #faults: Faults;
   readonly #links = new Map<ReplicaId, Link>();
   readonly #requests = new Map<RequestId, TrackedRequest>();
+  readonly #waiting = new Set<TrackedRequest>();
   readonly #queueMax: number;
   #pool: Pool;
   #life = 0;
@@ -158,9 +161,8 @@ export class PoolWorld {
   /** The object is gone and all who waited there with it; another one takes up the connections. */
   #restartPool(): void {
     this.#note("pool restarts");
-    for (const request of this.#requests.values()) {
-      if (request.state === "waiting") request.state = "ended";
-    }
+    for (const request of this.#waiting) request.state = "ended";
+    this.#waiting.clear();
     this.#wakeNumber += 1;
     this.#pool = this.#bearPool();
     for (const link of this.#links.values()) {
@@ -213,6 +215,7 @@ export class PoolWorld {
       sequence: 0,
       instanceId: undefined,
       heard: undefined,
+      heardSequence: 0,
       leases: new Map(),
     };
     this.#links.set(replicaId, link);
@@ -230,8 +233,11 @@ export class PoolWorld {
 
   #greet(link: Link): void {
     const { hello } = link.engine;
-    link.heard = undefined;
-    if (link.instanceId !== undefined && link.instanceId !== hello.instanceId) link.leases.clear();
+    link.heardSequence = 0;
+    if (link.instanceId !== undefined && link.instanceId !== hello.instanceId) {
+      link.leases.clear();
+      link.heard = undefined;
+    }
     link.instanceId = hello.instanceId;
     this.#perform(this.#pool.connected(hello, this.#events.nowMs));
   }
@@ -240,7 +246,6 @@ export class PoolWorld {
     if (!link.isConnected) return;
     link.isConnected = false;
     link.generation += 1;
-    link.heard = undefined;
     this.#perform(this.#pool.disconnected(link.engine.replicaId, this.#events.nowMs));
   }
 
@@ -262,7 +267,10 @@ export class PoolWorld {
   #hear(link: Link, generation: number, report: ReplicaReport): void {
     if (generation !== link.generation) return;
     const nowMs = this.#events.nowMs;
-    if (report.sequence > (link.heard?.report.sequence ?? 0)) link.heard = { report, atMs: nowMs };
+    if (report.sequence > link.heardSequence) {
+      link.heardSequence = report.sequence;
+      link.heard = { report, atMs: nowMs };
+    }
     this.#perform(this.#pool.report(link.engine.replicaId, report, nowMs));
   }
 
@@ -294,6 +302,7 @@ export class PoolWorld {
         break;
       case "remove":
         link.isConfigured = false;
+        link.heard = undefined;
         this.#configure();
         this.#events.after(backAfterMs / 2, () => {
           link.isConfigured = true;
@@ -327,7 +336,9 @@ export class PoolWorld {
   #offer(asked: Pick<TrackedRequest, "offer" | "promptTokens" | "attempt">): void {
     const nowMs = this.#events.nowMs;
     const deadlineAtMs = nowMs + asked.offer.firstTokenBudgetMs;
-    this.#requests.set(asked.offer.requestId, { ...asked, deadlineAtMs, state: "waiting" });
+    const request: TrackedRequest = { ...asked, deadlineAtMs, state: "waiting" };
+    this.#requests.set(asked.offer.requestId, request);
+    this.#waiting.add(request);
     this.#perform(this.#pool.offer(asked.offer, nowMs));
   }
 
@@ -402,6 +413,7 @@ export class PoolWorld {
     const request = this.#requests.get(requestId);
     assert(request?.state === "waiting", "every offer gets one verdict");
     request.state = next;
+    this.#waiting.delete(request);
     return request;
   }
 
@@ -432,18 +444,15 @@ export class PoolWorld {
     assert(dispatch.firstTokenBudgetMs === leftMs, "a dispatch says what is left of the budget");
   }
 
-  #waiting(): TrackedRequest[] {
-    return [...this.#requests.values()].filter(({ state }) => state === "waiting");
-  }
-
   #checkDeadlines(): void {
-    for (const { deadlineAtMs } of this.#waiting()) {
+    for (const { deadlineAtMs } of this.#waiting) {
       assert(deadlineAtMs > this.#events.nowMs, "nobody waits past a deadline without a verdict");
     }
   }
 
   /** A replica that is known to be idle makes whoever has ample time a dispatched request. */
   #checkNobodyWaitsInVain(): void {
+    if (this.#waiting.size === 0) return;
     const idle = [...this.#links.values()].filter(
       (link) =>
         this.#leasesAlive(link) === 0 &&
@@ -451,7 +460,7 @@ export class PoolWorld {
         link.heard.report.queuedRequests === 0,
     );
     if (idle.length === 0) return;
-    for (const request of this.#waiting()) {
+    for (const request of this.#waiting) {
       if (request.deadlineAtMs - this.#events.nowMs < AMPLE_BUDGET_MS) continue;
       const isFree = idle.some((link) => this.#isEligible(link, request));
       assert(!isFree, "nobody waits while a replica that would do is idle");

@@ -91,7 +91,11 @@ describe("a client that leaves", () => {
   });
 
   test("while it is queued is withdrawn and never reaches a replica", async () => {
-    const gateway = await aGateway({ replica: { hello: { sequencesMax: 1, queueMax: 0 } } });
+    const gateway = await aGateway({
+      replica: { hello: { sequencesMax: 1, queueMax: 0 } },
+      // Far beyond the test's patience, so that nothing but the withdrawal ends the wait.
+      tenant: { targets: { ttft: { percentileRatio: 0.99, limitMs: 60_000 } } },
+    });
     await gateway.upstream.answerWith(
       streamThatGoesOn(["a"], { kind: "gate", name: "end" }, ...streamedAnswer([]).slice(2)),
     );

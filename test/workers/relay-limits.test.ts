@@ -100,6 +100,13 @@ describe("relay()", () => {
     expect(textOf(eventsOf(await text))).toBe("a");
   });
 
+  test("lets go of a replica that still talks when the stream is over", async () => {
+    const { tail, say } = aRelay();
+    await say("data: {\n\n");
+    expect(eventsOf(await tail)).toEqual([errorEvent("upstream_error")]);
+    await expect(say(tokenFrame("b"))).rejects.toThrow("cancel");
+  });
+
   test("blames a client that does not read, and not its replica", async () => {
     const { client, tail, say, watch } = aRelay();
     watch.signal.addEventListener("abort", () => void client.abort());

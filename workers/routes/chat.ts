@@ -8,12 +8,14 @@ import { CallWatch } from "../call-watch.ts";
 import { checkRequest, FIRST_TOKEN_MS_MAX } from "../check-request.ts";
 import { ClientStream } from "../client-stream.ts";
 import type { EdgeContext } from "../edge-context.ts";
+import type { Env } from "../env.ts";
 import { problemOf } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import type { ReceiveAnswer } from "../reception.ts";
 import { logCall } from "../request-log.ts";
 import { serveCall } from "../serve-call.ts";
 import { serverTimingOf } from "../server-timing.ts";
+import type { Settings } from "../settings.ts";
 import { settingsOf } from "../settings.ts";
 import { receiveStreamed } from "../streamed-answer.ts";
 import { receiveWhole } from "../whole-answer.ts";
@@ -28,10 +30,9 @@ const HEARTBEAT_MS = 1_000;
 export async function completeChat(c: Context<EdgeContext>): Promise<Response> {
   const { requestId, arrivedAtMs } = c.var;
   const record = newCallRecord(arrivedAtMs);
-  const edge = { env: c.env, settings: settingsOf(c.env) };
   let checked: CheckedRequest;
   try {
-    checked = await checkRequest(c.req.raw, { requestId, record }, edge);
+    checked = await checkRequest(c.req.raw, { requestId, record }, edgeOf(c));
   } catch (error) {
     record.problem = problemOf(error, requestId);
     log(c, record);
@@ -95,7 +96,7 @@ function run(
   const { watch, record, requestId } = call;
   const serve = async (): Promise<void> => {
     try {
-      await serveCall(call, receive, { env: c.env, settings: settingsOf(c.env) });
+      await serveCall(call, receive, edgeOf(c));
     } catch (error) {
       record.problem = problemOf(error, requestId);
       await refuse(record.problem);
@@ -106,6 +107,10 @@ function run(
   };
   watch.follow(c.req.raw.signal);
   c.executionCtx.waitUntil(serve());
+}
+
+function edgeOf({ env }: Context<EdgeContext>): { env: Env; settings: Settings } {
+  return { env, settings: settingsOf(env) };
 }
 
 function log(c: Context<EdgeContext>, record: CallRecord, stopReason?: StopReason): void {

@@ -1,10 +1,16 @@
 import { assert } from "../../../src/base/assert.ts";
-import type { SegmentGraph } from "./graph.ts";
 import { ELEMENT_BYTES, ELEMENT_TYPES } from "./onnx-writer.ts";
-import { loadOrtExports, type OrtExports } from "./ort-exports.ts";
+import {
+  acquireOrtModule,
+  type OrtExports,
+  type OrtModule,
+  releaseOrtModule,
+} from "./ort-module.ts";
 import {
   ALIGNMENT_BYTES,
+  LOG_FATAL,
   type Segment,
+  type SegmentGraph,
   type SegmentRuntime,
   type TensorPlace,
 } from "./segment-runtime.ts";
@@ -12,8 +18,6 @@ import type { WasmMemory } from "./wasm-memory.ts";
 
 const ADDRESS_SPACE_BYTES = 2 ** 32;
 const POINTER_BYTES = 4;
-/** Errors come back to the caller, so ONNX Runtime need not print them as well. */
-const LOG_FATAL = 4;
 const ALL_OPTIMIZATIONS = 99;
 const SEQUENTIAL = 0;
 /** Tensors lie in the heap, not on a device. */
@@ -22,7 +26,7 @@ const DIMENSIONS_MAX = 4;
 
 /** A tensor handle, good for as long as the place keeps its shape. */
 interface TensorHandle {
-  readonly shape: string;
+  readonly shape: readonly number[];
   readonly handle: number;
 }
 
@@ -42,30 +46,34 @@ interface CallFrame {
  */
 export class DirectRuntime implements SegmentRuntime {
   readonly memory: WasmMemory;
+  readonly #module: OrtModule;
   readonly #ort: OrtExports;
   readonly #runOptions: number;
   /** Room for two pointers, and for the dimensions of a tensor that is being made. */
   readonly #scratch: number;
   readonly #sessions: number[] = [];
+  readonly #allocations: number[] = [];
   /** By address. A place always has one type, so its shape alone tells whether a handle fits. */
   readonly #tensors = new Map<number, TensorHandle>();
+  /** True once the module trapped: nothing in it can be relied on from then on. */
+  #broken = false;
 
-  private constructor(ort: OrtExports, memory: WasmMemory) {
-    this.#ort = ort;
-    this.memory = memory;
+  private constructor(ortModule: OrtModule) {
+    this.#module = ortModule;
+    this.#ort = ortModule.ort;
+    this.memory = ortModule.memory;
     this.#scratch = this.allocate(DIMENSIONS_MAX * POINTER_BYTES);
-    this.#succeed(ort.init(1, LOG_FATAL));
-    this.#runOptions = this.#exist(ort.createRunOptions(LOG_FATAL, 0, false, 0));
+    this.#runOptions = this.#exist(this.#ort.createRunOptions(LOG_FATAL, 0, false, 0));
   }
 
-  /** Instantiates ONNX Runtime with a heap of its own. Throws if the build is not as expected. */
+  /** Takes a heap of ONNX Runtime's. Throws if the build is not as expected. */
   static async create(): Promise<DirectRuntime> {
-    const { ort, memory } = await loadOrtExports();
-    return new DirectRuntime(ort, memory);
+    return new DirectRuntime(await acquireOrtModule());
   }
 
   allocate(byteLength: number): number {
     const address = this.#reserve(byteLength + ALIGNMENT_BYTES);
+    this.#allocations.push(address);
     const aligned = Math.ceil(address / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
     this.#bytes(aligned, byteLength).fill(0);
     return aligned;
@@ -92,8 +100,12 @@ export class DirectRuntime implements SegmentRuntime {
   }
 
   async close(): Promise<void> {
+    if (this.#broken) return;
     for (const { handle } of this.#tensors.values()) this.#ort.releaseTensor(handle);
     for (const session of this.#sessions) this.#ort.releaseSession(session);
+    this.#ort.releaseRunOptions(this.#runOptions);
+    for (const address of this.#allocations) this.#ort.free(address);
+    releaseOrtModule(this.#module);
   }
 
   #run(
@@ -110,18 +122,30 @@ export class DirectRuntime implements SegmentRuntime {
       frame.outputs,
       outputs.map((place) => this.#tensorAt(place)),
     );
-    const status = this.#ort.run(
-      session,
-      frame.inputNames,
-      frame.inputs,
-      inputs.length,
-      frame.outputNames,
-      outputs.length,
-      frame.outputs,
-      this.#runOptions,
+    const status = this.#untrapped(() =>
+      this.#ort.run(
+        session,
+        frame.inputNames,
+        frame.inputs,
+        inputs.length,
+        frame.outputNames,
+        outputs.length,
+        frame.outputs,
+        this.#runOptions,
+      ),
     );
     assert(typeof status === "number", "this build runs synchronously");
-    this.#succeed(status);
+    if (status !== 0) throw this.#lastError();
+  }
+
+  /** Notes a trap: errors are statuses, so whatever is thrown left the module in an unknown state. */
+  #untrapped<T>(call: () => T): T {
+    try {
+      return call();
+    } catch (error) {
+      this.#broken = true;
+      throw error;
+    }
   }
 
   async #createSession(model: Uint8Array): Promise<number> {
@@ -144,7 +168,8 @@ export class DirectRuntime implements SegmentRuntime {
     const address = this.#reserve(model.byteLength);
     try {
       this.#bytes(address, model.byteLength).set(model);
-      return this.#exist(await ort.createSession(address, model.byteLength, options));
+      const session = this.#untrapped(() => ort.createSession(address, model.byteLength, options));
+      return this.#exist(await session);
     } finally {
       ort.free(address);
       ort.releaseSessionOptions(options);
@@ -161,17 +186,19 @@ export class DirectRuntime implements SegmentRuntime {
   /** Keeps one handle for each place, since a decoding batch keeps its shape for many steps. */
   #tensorAt(place: TensorPlace): number {
     const { type, address, shape } = place;
-    const key = shape.join();
     const known = this.#tensors.get(address);
-    if (known?.shape === key) return known.handle;
-    if (known !== undefined) this.#ort.releaseTensor(known.handle);
+    if (known !== undefined) {
+      if (isSameShape(known.shape, shape)) return known.handle;
+      this.#ort.releaseTensor(known.handle);
+      this.#tensors.delete(address);
+    }
     assert(shape.length <= DIMENSIONS_MAX, `tensors have at most ${DIMENSIONS_MAX} dimensions`);
     const bytes = shape.reduce((product, size) => product * size, ELEMENT_BYTES[type]);
     this.#setPointers(this.#scratch, shape);
     const handle = this.#exist(
       this.#ort.createTensor(ELEMENT_TYPES[type], address, bytes, this.#scratch, shape.length, CPU),
     );
-    this.#tensors.set(address, { shape: key, handle });
+    this.#tensors.set(address, { shape, handle });
     return handle;
   }
 
@@ -201,13 +228,13 @@ export class DirectRuntime implements SegmentRuntime {
     return handle;
   }
 
-  #succeed(status: number): void {
-    if (status !== 0) throw this.#lastError();
-  }
-
   #lastError(): Error {
     this.#ort.getLastError(this.#scratch, this.#scratch + POINTER_BYTES);
     const [code = 0, message = 0] = new Uint32Array(this.memory.buffer, this.#scratch, 2);
     return new Error(`ONNX Runtime: ${this.#ort.readText(message)} (code ${code})`);
   }
+}
+
+function isSameShape(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((size, index) => size === b[index]);
 }

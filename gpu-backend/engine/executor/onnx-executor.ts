@@ -1,15 +1,11 @@
 import { assert } from "../../../src/base/assert.ts";
 import { type LoadedModel, loadModel } from "../model/load-model.ts";
 import { ModelError } from "../model/model-error.ts";
-import { exactWeightMax, int8MultiplyOn, WEIGHT_MAX } from "./check-int8.ts";
 import type { Executor } from "./executor.ts";
-import { buildSegment, segmentCountOf, type WeightFormat } from "./graph.ts";
+import { Int8Product } from "./int8-product.ts";
+import { loadStages, type Precision } from "./load-stages.ts";
 import { openRuntime, ORT_VERSION, RUNTIME_CANDIDATES, type RuntimeKind } from "./open-runtime.ts";
-import type { Segment, SegmentRuntime } from "./segment-runtime.ts";
-import { SegmentedExecutor } from "./segmented-executor.ts";
-
-/** How the large matrices are stored and multiplied; fixed when the model is loaded. */
-export type Precision = WeightFormat["kind"];
+import { StagedExecutor } from "./staged-executor.ts";
 
 /** What an executor is made of. */
 export interface OnnxExecutorOptions {
@@ -39,6 +35,7 @@ export interface OnnxExecutor extends Executor {
 }
 
 const FLOAT_BYTES = 4;
+const WEIGHT_BYTES: Readonly<Record<Precision, number>> = { f32: 4, int8: 1 };
 /** A wasm heap ends at 4 GiB; the rest is for a step's buffers and for copies made while loading. */
 const HEAP_BYTES_MAX = 3.5 * 2 ** 30;
 
@@ -58,12 +55,13 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
     ),
   );
   try {
-    const format = await chooseFormat(precision, runtime);
-    const { segments, weightBytes } = await loadSegments(model, runtime, format);
-    const executor = new SegmentedExecutor({
+    const product = new Int8Product(runtime);
+    const { stages, weightBytes } = await loadStages(model, precision, { runtime, product });
+    const executor = new StagedExecutor({
       config,
       runtime,
-      segments,
+      product,
+      stages,
       weightBytes,
       blockTokens,
       blockCount,
@@ -71,10 +69,10 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
     });
     return Object.assign(executor, {
       precision,
-      revision: `${model.revision}/${Object.values(format).join("-")}`,
+      revision: `${model.revision}/${precision}`,
       eosTokenIds,
       runtime: `onnxruntime-web ${ORT_VERSION} (wasm, ${kind})`,
-      notes: [...notes, ...formatNotes(format)],
+      notes,
     });
   } catch (error) {
     await runtime.close();
@@ -82,48 +80,15 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
   }
 }
 
-/** Limits int8 weights to what the machine multiplies exactly. */
-async function chooseFormat(precision: Precision, runtime: SegmentRuntime): Promise<WeightFormat> {
-  if (precision === "f32") return { kind: precision };
-  const weightMax = await exactWeightMax(int8MultiplyOn(runtime));
-  if (weightMax === undefined) {
-    throw new Error("int8 products are not exact on this machine; choose f32");
-  }
-  return { kind: precision, weightMax };
-}
-
-function formatNotes(format: WeightFormat): string[] {
-  if (format.kind === "f32" || format.weightMax === WEIGHT_MAX) return [];
-  return [`int8 weights stay within ±${format.weightMax}, since larger ones overflow here`];
-}
-
-async function loadSegments(
-  model: LoadedModel,
-  runtime: SegmentRuntime,
-  format: WeightFormat,
-): Promise<{ segments: Segment[]; weightBytes: number }> {
-  const segments: Segment[] = [];
-  let weightBytes = 0;
-  for (let index = 0; index < segmentCountOf(model); index++) {
-    const graph = buildSegment(model, index, format);
-    weightBytes += graph.model.byteLength;
-    segments.push(await runtime.load(graph));
-  }
-  return { segments, weightBytes };
-}
-
 /** Fails early and in words where the heap would run out after a long start. */
 function checkMemory(model: LoadedModel, options: OnnxExecutorOptions): void {
-  const { layerCount, kvHeadCount, headDimensions } = model.config;
-  const weightBytes = model.parameterCount * (options.precision === "int8" ? 1 : FLOAT_BYTES);
-  const kvPoolBytes =
-    2 *
-    layerCount *
-    kvHeadCount *
-    headDimensions *
-    FLOAT_BYTES *
-    options.blockTokens *
-    options.blockCount;
+  const { layerCount, kvHeadCount, headDimensions, tiedEmbeddings } = model.config;
+  // The embedding's rows stay f32; where it is the output matrix too, that is a copy of its own.
+  const lookedUp = model.embedding.values.length;
+  const multiplied = model.parameterCount - (tiedEmbeddings ? 0 : lookedUp);
+  const weightBytes = lookedUp * FLOAT_BYTES + multiplied * WEIGHT_BYTES[options.precision];
+  const tokenBytes = 2 * layerCount * kvHeadCount * headDimensions * FLOAT_BYTES;
+  const kvPoolBytes = tokenBytes * options.blockTokens * options.blockCount;
   if (weightBytes + kvPoolBytes < HEAP_BYTES_MAX) return;
   throw new ModelError(
     `The model needs ${toMebibytes(weightBytes)} MiB for weights and ${toMebibytes(kvPoolBytes)} MiB for ${options.blockCount} KV blocks, but a wasm heap holds ${toMebibytes(HEAP_BYTES_MAX)} MiB; take fewer blocks, int8, or another engine`,

@@ -9,7 +9,7 @@ export type ElementType = keyof typeof ELEMENT_TYPES;
 export type Dimension = number | string;
 
 /** An operator's attribute; which of ONNX's many kinds it is must be said. */
-export type Attribute =
+type Attribute =
   | { readonly kind: "integer"; readonly value: number }
   | { readonly kind: "float"; readonly value: number };
 

@@ -18,10 +18,10 @@ export interface PackedSpan {
   readonly startPosition: number;
   /** Where its block ids begin in `blockIds`. */
   readonly firstBlock: number;
-  /** Rows that go on behind the last layer's attention are its last ones, this many. */
-  readonly outputRows: number;
-  /** Where they begin among all of those: rows with logits come first, then rows without. */
-  readonly firstOutputRow: number;
+  /** Of its last rows so many have logits. */
+  readonly logitRows: number;
+  /** Or so many have hidden states to give; never both. */
+  readonly hiddenRows: number;
 }
 
 /** A batch as the kernel and the segments take it: every token of every sequence, row after row. */
@@ -35,8 +35,6 @@ export interface PackedBatch {
   readonly blockIds: Int32Array;
   readonly spans: readonly PackedSpan[];
   readonly logitRowCount: number;
-  /** Rows that go on but have no logits. */
-  readonly hiddenRowCount: number;
 }
 
 /** The length of the longest sequence: the model's context, or all of a pool that is smaller. */
@@ -58,9 +56,6 @@ export function packBatch(batch: Batch, limits: BatchLimits): PackedBatch {
   const spans: PackedSpan[] = [];
   let firstRow = 0;
   let firstBlock = 0;
-  const allLogitRows = logitRowCount(batch);
-  let nextLogitRow = 0;
-  let nextHiddenRow = allLogitRows;
   for (const [index, row] of batch.rows.entries()) {
     const { startPosition, blockTable } = row;
     const tokenCount = row.tokens.length;
@@ -73,20 +68,16 @@ export function packBatch(batch: Batch, limits: BatchLimits): PackedBatch {
       positions[firstRow + offset] = position;
       slots[firstRow + offset] = block * blockTokens + (position % blockTokens);
     }
-    const logitRows = logitRowsOf(row);
-    const hiddenRows = hiddenRowsOf(row);
     spans.push({
       firstRow,
       tokenCount,
       startPosition,
       firstBlock,
-      outputRows: logitRows + hiddenRows,
-      firstOutputRow: hiddenRows > 0 ? nextHiddenRow : nextLogitRow,
+      logitRows: logitRowsOf(row),
+      hiddenRows: hiddenRowsOf(row),
     });
     firstRow += tokenCount;
     firstBlock += blockCount;
-    nextLogitRow += logitRows;
-    nextHiddenRow += hiddenRows;
   }
   return {
     tokens,
@@ -94,8 +85,7 @@ export function packBatch(batch: Batch, limits: BatchLimits): PackedBatch {
     slots,
     blockIds,
     spans,
-    logitRowCount: allLogitRows,
-    hiddenRowCount: nextHiddenRow - allLogitRows,
+    logitRowCount: logitRowCount(batch),
   };
 }
 

@@ -1,9 +1,8 @@
-import { readFileSync } from "node:fs";
 import { assert } from "../../../src/base/assert.ts";
 import type { ModelConfig } from "../model/model-config.ts";
+import { instantiateKernel } from "./kernel.ts";
 import { positionCountOf } from "./pack-batch.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
-import { instantiateWasm } from "./wasm-memory.ts";
 
 /** The exports of `gpu-backend/kernels/paged-attention.ts`; addresses are bytes in its memory. */
 interface AttentionKernel {
@@ -31,8 +30,6 @@ interface AttentionKernel {
     scores: number,
   ): void;
 }
-
-const KERNEL_FUNCTIONS = ["configure", "rotate", "store", "attend"] as const;
 
 /** Consecutive tokens of one sequence, and where their queries and results lie. */
 export interface AttentionSpan {
@@ -62,7 +59,6 @@ export interface AttentionRows {
 /** Tokens of a tile in the pool; see `gpu-backend/kernels/pool-layout.ts`. */
 const TILE_TOKENS = 16;
 const FLOAT_BYTES = 4;
-const KERNEL = new URL("../../kernels/paged-attention.wasm", import.meta.url);
 
 /** The paged KV pool of a model, and attention over it by our own kernel. */
 export class PagedAttention {
@@ -75,6 +71,7 @@ export class PagedAttention {
   readonly #queryBytes: number;
   readonly #kvBytes: number;
 
+  /** Reserves the pool. `blockTokens` must be a multiple of 16. */
   constructor(
     runtime: SegmentRuntime,
     config: ModelConfig,
@@ -85,9 +82,12 @@ export class PagedAttention {
       limits.blockTokens % TILE_TOKENS === 0,
       `blocks are whole tiles of ${TILE_TOKENS} tokens`,
     );
-    const imports = { env: { memory: runtime.memory } };
-    const kernel = instantiateWasm(readFileSync(KERNEL), imports).instance.exports;
-    assert(isKernel(kernel), "the compiled kernel fits its interface; run npm run build:kernel");
+    const kernel = instantiateKernel<AttentionKernel>("paged-attention", runtime.memory, [
+      "configure",
+      "rotate",
+      "store",
+      "attend",
+    ]);
     this.#kernel = kernel;
     kernel.configure(headCount, kvHeadCount, headDimensions, limits.blockTokens);
     this.#queryBytes = headCount * headDimensions * FLOAT_BYTES;
@@ -134,18 +134,11 @@ export class PagedAttention {
   }
 }
 
-function isKernel(exports: unknown): exports is AttentionKernel {
-  return (
-    typeof exports === "object" &&
-    exports !== null &&
-    KERNEL_FUNCTIONS.every((name) => typeof Reflect.get(exports, name) === "function")
-  );
-}
-
 /**
- * Cosines, then sines of the first positions, `[position][half of the dimensions]` each. Angles are rounded
- * to f32 on the way as transformers does: at high positions that moves them by more than the
- * rounding of the results, and it is what the model was trained with.
+ * Cosines, then sines of the first positions: one of each for every pair of a head's dimensions.
+ *
+ * Angles are rounded to f32 on the way as transformers does: at high positions that moves them by
+ * more than the rounding of the results, and it is what the model was trained with.
  */
 export function rotaryTable(config: ModelConfig, positionCount: number): Float32Array {
   const half = config.headDimensions / 2;

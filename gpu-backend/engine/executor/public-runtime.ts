@@ -1,18 +1,16 @@
 import * as ort from "onnxruntime-web";
 import { assert } from "../../../src/base/assert.ts";
-import type { SegmentGraph } from "./graph.ts";
 import {
   ALIGNMENT_BYTES,
+  LOG_FATAL,
   type Segment,
+  type SegmentGraph,
   type SegmentRuntime,
   type TensorPlace,
 } from "./segment-runtime.ts";
 import { createWasmMemory, type WasmMemory } from "./wasm-memory.ts";
 
 const PAGE_BYTES = 65_536;
-
-/** Errors come back to the caller, so ONNX Runtime need not print them as well. */
-const LOG_FATAL = 4;
 
 const SESSION_OPTIONS: ort.InferenceSession.SessionOptions = {
   executionProviders: ["wasm"],

@@ -1,6 +1,9 @@
-import type { SegmentRuntime, TensorPlace } from "./segment-runtime.ts";
+import type { SegmentRuntime } from "./segment-runtime.ts";
 
-/** A stretch of the runtime's memory; it grows by at least half, so growth is rare and bounded. */
+/**
+ * A stretch of the runtime's memory. It moves when it grows, and then by at least half: what it
+ * leaves behind is lost until the runtime closes, and is less than twice what it needs in the end.
+ */
 export class Region {
   readonly #runtime: SegmentRuntime;
   #address: number;
@@ -16,27 +19,21 @@ export class Region {
     return this.#address;
   }
 
+  /** Makes room; what the region held is lost if it has to grow. */
   ensure(byteLength: number): void {
     if (byteLength <= this.#byteLength) return;
     this.#byteLength = Math.max(byteLength, Math.ceil(this.#byteLength * 1.5));
     this.#address = this.#runtime.allocate(this.#byteLength);
   }
 
+  /** Writes integers at the start, with room made for them. */
   setInts(values: Int32Array): void {
     this.ensure(values.byteLength);
     new Int32Array(this.#runtime.memory.buffer, this.#address, values.length).set(values);
   }
 
+  /** A view of the first floats. */
   floats(count: number): Float32Array {
     return new Float32Array(this.#runtime.memory.buffer, this.#address, count);
-  }
-
-  copyFloats(source: Region, range: { from: number; to: number; count: number }): void {
-    const values = source.floats(range.from + range.count).subarray(range.from);
-    this.floats(range.to + range.count).set(values, range.to);
-  }
-
-  place(type: TensorPlace["type"], shape: readonly number[]): TensorPlace {
-    return { type, address: this.#address, shape };
   }
 }

@@ -1,6 +1,12 @@
-import type { SegmentGraph } from "./graph.ts";
 import type { ElementType } from "./onnx-writer.ts";
 import type { WasmMemory } from "./wasm-memory.ts";
+
+/** One ONNX model with its interface: names of inputs and outputs, in the order of their places. */
+export interface SegmentGraph<Name extends string = string> {
+  readonly model: Uint8Array;
+  readonly inputs: readonly Name[];
+  readonly outputs: readonly Name[];
+}
 
 /** A tensor that lies in the runtime's memory. */
 export interface TensorPlace {
@@ -37,3 +43,6 @@ export interface SegmentRuntime {
 
 /** Every allocation starts at a multiple of this: a cache line, and more than any vector needs. */
 export const ALIGNMENT_BYTES = 64;
+
+/** Errors come back to the caller, so ONNX Runtime need not print them as well. */
+export const LOG_FATAL = 4;

@@ -60,7 +60,7 @@ export class KvCache {
 
   constructor(options: KvCacheOptions) {
     const { blockTokens } = options;
-    assert(Number.isInteger(blockTokens) && blockTokens > 0, `A block holds tokens`);
+    assert(Number.isInteger(blockTokens) && blockTokens > 0, "A block holds at least one token");
     this.blockTokens = blockTokens;
     this.#shares = new KvShares(options.blockCount, options.shares ?? NO_SHARES);
     this.#isCaching = options.prefixCache;

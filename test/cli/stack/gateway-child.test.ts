@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
-import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { isBuildFailure, planGatewayChild, toLocalUrl } from "../../../cli/stack/gateway-child.ts";
 import { createRunFolder } from "../../../cli/stack/run-folder.ts";
 import { provideSecrets } from "../../../cli/stack/secrets.ts";
@@ -28,6 +28,7 @@ describe("planGatewayChild()", () => {
     vi.stubEnv("http_proxy", "http://proxy.example:3128");
     vi.stubEnv("WRANGLER_REGISTRY_PATH", "/elsewhere");
     const fresh = createRunFolder();
+    onTestFinished(() => fresh.remove());
     const { command, environment } = planGatewayChild(
       { host: "127.0.0.1", port: 8787 },
       fresh,
@@ -38,7 +39,6 @@ describe("planGatewayChild()", () => {
     expect(command[command.indexOf("--persist-to") + 1]).toBe(`${fresh.path}/state`);
     expect(environment["HTTPS_PROXY"]).toBeUndefined();
     expect(environment["http_proxy"]).toBeUndefined();
-    fresh.remove();
   });
 });
 

@@ -1,21 +1,28 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   createWasmMemory,
   instantiateWasm,
 } from "../../../gpu-backend/engine/executor/wasm-memory.ts";
-import { compileKernel } from "../../../gpu-backend/kernels/build.mjs";
+import { compileKernel, KERNELS } from "../../../gpu-backend/kernels/build.mjs";
 
-const COMMITTED = join(import.meta.dirname, "../../../gpu-backend/kernels/paged-attention.wasm");
+const committed = (name: string) =>
+  readFileSync(join(import.meta.dirname, `../../../gpu-backend/kernels/${name}.wasm`));
 
-test("the committed kernel is what its source compiles to", async () => {
-  const compiled = await compileKernel();
-  expect(Buffer.from(compiled).equals(readFileSync(COMMITTED))).toBe(true);
-}, 60_000);
+describe.each(KERNELS)("the kernel %s", (name) => {
+  test("what is committed is what its source compiles to", async () => {
+    const compiled = await compileKernel(name);
+    expect(Buffer.from(compiled).equals(committed(name))).toBe(true);
+  }, 60_000);
 
-test("the kernel needs nothing but a memory", () => {
-  const imports = { env: { memory: createWasmMemory() } };
-  const { exports } = instantiateWasm(readFileSync(COMMITTED), imports).instance;
-  expect(exports).toMatchObject({ attend: expect.any(Function) });
+  test("it needs nothing but a memory", () => {
+    const imports = { env: { memory: createWasmMemory() } };
+    const { exports } = instantiateWasm(committed(name), imports).instance;
+    expect(exports).toBeTypeOf("object");
+  });
+});
+
+test("a source that does not compile is reported with the compiler's words", async () => {
+  await expect(compileKernel("no-such-kernel")).rejects.toThrow(/no-such-kernel\.ts/);
 });

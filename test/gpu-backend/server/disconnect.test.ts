@@ -10,15 +10,14 @@ import {
 } from "../../support/running-engine.ts";
 
 let engine: TestEngine;
+/** How many tokens the whole answer has: a test takes for granted that most are still to come. */
+let fullTokens: number;
 beforeAll(async () => {
   engine = await startEngine(["--max-sequences", "2"]);
+  const whole = await readCompletion(await engine.chat(LONG_TASK));
+  fullTokens = whole.usage.completion_tokens;
 }, ENGINE_START_MS_MAX);
 afterAll(() => engine.stop());
-
-/** How many tokens the whole answer would have: what a test takes for granted is still to come. */
-async function fullOutputTokens(): Promise<number> {
-  return (await readCompletion(await engine.chat(LONG_TASK))).usage.completion_tokens;
-}
 
 /** The line that the log has of the last request that ended. */
 function lastEnding() {
@@ -26,7 +25,6 @@ function lastEnding() {
 }
 
 test("a client that leaves in the middle of a stream frees its blocks at once", async () => {
-  const fullTokens = await fullOutputTokens();
   const before = await engine.metric("engine_generation_tokens_total");
   const abort = new AbortController();
   const response = await engine.chat({ ...LONG_TASK, stream: true }, { signal: abort.signal });
@@ -41,7 +39,6 @@ test("a client that leaves in the middle of a stream frees its blocks at once", 
 });
 
 test("a client that leaves while it waits for a whole answer frees its blocks at once", async () => {
-  const fullTokens = await fullOutputTokens();
   const before = await engine.metric("engine_generation_tokens_total");
   const abort = new AbortController();
   const gone = engine.chat(LONG_TASK, { signal: abort.signal }).catch((error: unknown) => error);

@@ -205,6 +205,14 @@ describe("GET /v1/models", () => {
   });
 });
 
+describe("a connection", () => {
+  test("is kept for longer than the minute that gateways keep theirs", async () => {
+    const response = await engine.fetch("/v1/models");
+    const [, seconds] = /timeout=(\d+)/.exec(response.headers.get("keep-alive") ?? "") ?? [];
+    expect(Number(seconds)).toBeGreaterThanOrEqual(75);
+  });
+});
+
 describe("GET /metrics", () => {
   test("counts errors by code and parameters that nobody knows", async () => {
     const before = await engine.metric("engine_unknown_params_total");

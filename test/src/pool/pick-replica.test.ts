@@ -19,15 +19,14 @@ function aReplica(
 
 function pickFrom(
   replicas: readonly Replica[],
-  change: { excluded?: number[]; budgetMs?: number; nowMs?: number; seed?: number } = {},
+  change: { excluded?: number[]; budgetMs?: number; nowMs?: number } = {},
 ): ReplicaPick {
-  const input = {
-    replicas,
+  const request = {
     excludedReplicaIds: (change.excluded ?? []).map(replicaIdOf),
     promptTokens: 100,
     budgetMs: change.budgetMs ?? 1000,
   };
-  return pickReplica(input, change.nowMs ?? 0, seededRandom(change.seed ?? 1));
+  return pickReplica(request, { replicas, nowMs: change.nowMs ?? 0, random: seededRandom(1) });
 }
 
 function pickedUrl(pick: ReplicaPick): string | undefined {
@@ -57,6 +56,12 @@ describe("pickReplica()", () => {
     expect(pickedUrl(pickFrom([busy, idle]))).toBe(urlOf(1));
   });
 
+  test("a forecast that is more than a step better wins, however loaded its replica", () => {
+    const busy = aReplica(0, { runningRequests: 3 });
+    const idle = aReplica(1, { queuedUncachedTokens: 11 });
+    expect(pickedUrl(pickFrom([busy, idle]))).toBe(urlOf(0));
+  });
+
   test("load counts by what a replica can run, not by the number of its requests", () => {
     const small = aReplica(0, { runningRequests: 2 }, { sequencesMax: 4 });
     const large = aReplica(1, { runningRequests: 3 }, { sequencesMax: 64 });
@@ -66,10 +71,10 @@ describe("pickReplica()", () => {
   test("equal replicas are drawn at random, each about as often", () => {
     const replicas = [aReplica(0), aReplica(1), aReplica(2)];
     const random = seededRandom(7);
-    const input = { replicas, excludedReplicaIds: [], promptTokens: 1, budgetMs: 1000 };
+    const request = { excludedReplicaIds: [], promptTokens: 1, budgetMs: 1000 };
     const counts = new Map<string, number>();
     for (let draw = 0; draw < 3000; draw += 1) {
-      const url = pickedUrl(pickReplica(input, 0, random)) ?? "none";
+      const url = pickedUrl(pickReplica(request, { replicas, nowMs: 0, random })) ?? "none";
       counts.set(url, (counts.get(url) ?? 0) + 1);
     }
     expect([...counts.keys()].toSorted()).toEqual([urlOf(0), urlOf(1), urlOf(2)]);

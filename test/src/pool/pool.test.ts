@@ -210,6 +210,17 @@ describe("waiting in the pool", () => {
     pool.checkInvariants();
   });
 
+  test("the wait for a sequence does not count as holding one", () => {
+    const { pool, leaseId } = aFullPool({ queueMax: 1 });
+    const patience = { firstTokenBudgetMs: 60_000 };
+    pool.offer(anOffer("a", patience), 0);
+    pool.report(replicaIdOf(0), aReport(2), 9000);
+    pool.settle(leaseId, { kind: "completed", firstTokenAfterMs: 5000 }, 9000);
+    pool.offer(anOffer("b", patience), 9000);
+    const [full] = only("reject", pool.offer(anOffer("c", patience), 9000));
+    expect(full?.rejection.retryAfterMs).toBe(4000);
+  });
+
   test("a queue of none refuses whoever would have to wait", () => {
     const { pool } = aFullPool({ queueMax: 0 });
     expect(only("reject", pool.offer(anOffer("r"), 1))[0]?.rejection.reason).toBe("queue-full");
@@ -341,6 +352,15 @@ describe("replicas that come and go", () => {
     pool.checkInvariants();
   });
 
+  test("a connection that is replaced costs nobody anything", () => {
+    const { pool, leaseId } = aFullPool();
+    pool.offer(anOffer("r"), 1);
+    expect(pool.connected(aHello(0, { sequencesMax: 1 }), 2)).toEqual([]);
+    const [sent] = only("dispatch", pool.settle(leaseId, { kind: "completed" }, 3));
+    expect(sent?.requestId).toBe("r");
+    pool.checkInvariants();
+  });
+
   test("when the last replica begins to drain, whoever waits is refused at once", () => {
     const { pool } = aFullPool();
     pool.offer(anOffer("r"), 1);
@@ -369,6 +389,21 @@ describe("replicas that come and go", () => {
     pool.settle(sent?.leaseId ?? LeaseId.parse("none"), { kind: "completed" }, 2);
     expect(pool.status(2).replicas).toEqual([]);
     pool.checkInvariants();
+  });
+
+  test("a replica that was out of the configuration does not acknowledge what comes after", () => {
+    const pool = aReadyPool();
+    const [before] = only("dispatch", pool.offer(anOffer("a"), 0));
+    pool.settle(before?.leaseId ?? LeaseId.parse("none"), { kind: "completed" }, 1);
+    pool.configure(aLivePool(0), 2);
+    pool.configure(aLivePool(1), 3);
+    pool.connected(aHello(0), 4);
+    const lastDispatch = { epoch: EPOCH, number: 1 };
+    pool.report(replicaIdOf(0), aReport(1, { lastDispatch }), 5);
+    pool.offer(anOffer("b", { promptBytes: 2100 }), 6);
+    pool.report(replicaIdOf(0), aReport(2, { lastDispatch }), 7);
+    const [rejected] = only("reject", pool.offer(anOffer("c", { firstTokenBudgetMs: 100 }), 8));
+    expect(rejected?.rejection.predictedWaitMs).toBeGreaterThan(600);
   });
 
   test("events of replicas the pool does not know change nothing", () => {

@@ -40,7 +40,8 @@ describe("ReplicaSet", () => {
   test("a replica that leaves the configuration stays until its last request has ended", () => {
     const replicas = aReplicaSet(2);
     const replica = makeReady(replicas.at(urlOf(1)), 1);
-    const dispatchNumber = replica.take(10);
+    const dispatchNumber = 1;
+    replica.take({ dispatchNumber, promptTokens: 10 });
     replicas.configure(aLivePool(1).replicas);
     expect(replicas.at(urlOf(1))).toBeUndefined();
     expect(replicas.get(replicaIdOf(1))).toBe(replica);
@@ -51,7 +52,7 @@ describe("ReplicaSet", () => {
 
   test("a replica that comes back into the configuration keeps what runs there", () => {
     const replicas = aReplicaSet(2);
-    makeReady(replicas.at(urlOf(1)), 1).take(10);
+    makeReady(replicas.at(urlOf(1)), 1).take({ dispatchNumber: 1, promptTokens: 10 });
     replicas.configure(aLivePool(1).replicas);
     replicas.configure(aLivePool(2).replicas);
     expect(replicas.at(urlOf(1))?.outstanding).toBe(1);
@@ -60,11 +61,11 @@ describe("ReplicaSet", () => {
 
   test("only a ready replica has slots to give", () => {
     const replicas = aReplicaSet(1);
-    expect(replicas.hasFreeSlot(0)).toBe(false);
+    expect(replicas.openAt(0)).toEqual([]);
     const replica = makeReady(replicas.at(urlOf(0)), 0);
-    expect(replicas.hasFreeSlot(0)).toBe(true);
-    for (let taken = 0; taken < 4; taken += 1) replica.take(1);
-    expect(replicas.hasFreeSlot(0)).toBe(false);
+    expect(replicas.openAt(0)).toEqual([replica]);
+    for (const dispatchNumber of [1, 2, 3, 4]) replica.take({ dispatchNumber, promptTokens: 1 });
+    expect(replicas.openAt(0)).toEqual([]);
   });
 
   test("what all ready replicas release is the sum of what each does", () => {

@@ -22,7 +22,7 @@ export interface GatewayWish {
 }
 
 /** What a client sends; everything else is a plain, valid chat request. */
-export interface AskWish {
+interface AskWish {
   /** The first tenant's when absent. */
   readonly key?: string;
   readonly body?: object;
@@ -102,7 +102,7 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
 }
 
 /** How long a test waits for what must happen; far longer than it takes on an idle machine. */
-export const WAIT = { timeout: 10_000, interval: 20 };
+export const WAIT = { timeout: 10_000, interval: 5 };
 
 export const CHAT_PATH = "/v1/chat/completions";
 const MESSAGES = [{ role: "user", content: "Tell me a story." }];

@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Precision } from "../../../../gpu-backend/engine/executor/load-stages.ts";
 import {
   createOnnxExecutor,
   type OnnxExecutor,
-  type Precision,
 } from "../../../../gpu-backend/engine/executor/onnx-executor.ts";
 import { type LoadedModel, loadModel } from "../../../../gpu-backend/engine/model/load-model.ts";
 import { type Random, seededRandom } from "../../../../src/base/random.ts";

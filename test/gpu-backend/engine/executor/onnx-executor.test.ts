@@ -8,6 +8,7 @@ import {
   type OnnxExecutorOptions,
 } from "../../../../gpu-backend/engine/executor/onnx-executor.ts";
 import { ModelError } from "../../../../gpu-backend/engine/model/model-error.ts";
+import { seededRandom } from "../../../../src/base/random.ts";
 import { aBatch, blocksFrom } from "./batches.ts";
 import { naiveHidden, naiveLogits } from "./naive-llama.ts";
 import { aConfig, aModel } from "./random-model.ts";
@@ -19,47 +20,64 @@ const OPTIONS = { precision: "f32", blockTokens: 16, blockCount: 16, batchTokens
 const create = (changes: Partial<OnnxExecutorOptions> = {}) =>
   createOnnxExecutor({ model: aModel(1), ...OPTIONS, ...changes });
 
-/** The largest deviation, as a share of the largest value. */
-function errorOf(values: Float32Array, expected: readonly number[]): number {
-  expect(values).toHaveLength(expected.length);
-  const scale = Math.max(...expected.map(Math.abs), 1);
-  const errors = expected.map((value, index) => Math.abs(value - (values[index] ?? Infinity)));
-  return Math.max(...errors) / scale;
-}
-
-describe("a model of random weights", () => {
-  const shapes = fc.record({
-    hiddenSize: fc.integer({ min: 3, max: 48 }),
+const shapesFrom = (sizeMin: number) =>
+  fc.record({
+    hiddenSize: fc.integer({ min: sizeMin, max: 48 }),
     layerCount: fc.integer({ min: 1, max: 3 }),
     kvHeadCount: fc.integer({ min: 1, max: 2 }),
     group: fc.integer({ min: 1, max: 3 }),
     headDimensions: fc.constantFrom(16, 32),
-    mlpSize: fc.integer({ min: 1, max: 60 }),
+    mlpSize: fc.integer({ min: sizeMin, max: 60 }),
     vocabularyTokens: fc.integer({ min: 2, max: 70 }),
     ropeTheta: fc.constantFrom(100, 10_000, 500_000),
     tiedEmbeddings: fc.boolean(),
   });
 
-  test("any shape of Llama computes the logits and hidden states of its definition", async () => {
-    await fc.assert(
-      fc.asyncProperty(shapes, fc.integer(), async ({ group, ...shape }, seed) => {
-        const config = aConfig({ ...shape, headCount: shape.kvHeadCount * group });
-        const model = aModel(seed, config);
-        const tokens = Array.from(
-          { length: 21 },
-          (_, i) => (i * i + seed) % shape.vocabularyTokens,
-        ).map(Math.abs);
-        const executor = await create({ model });
-        const { values, rowCount } = await executor.run(aBatch([{ tokens, output: "all" }]));
-        expect(rowCount).toBe(tokens.length);
-        expect(errorOf(values, naiveLogits(model, tokens).flat())).toBeLessThan(1e-4);
-        const { hidden } = await executor.run(aBatch([{ tokens, output: "hidden" }]));
-        expect(errorOf(hidden, naiveHidden(model, tokens).flat())).toBeLessThan(1e-4);
-        await executor.close();
-      }),
-      { numRuns: 12 },
-    );
-  });
+/** The mean deviation, as a share of the mean value. */
+function errorOf(values: Float32Array, expected: readonly number[]): number {
+  expect(values).toHaveLength(expected.length);
+  const errors = expected.map((value, index) => value - (values[index] ?? Infinity));
+  return sumOfSizes(errors) / sumOfSizes(expected);
+}
+
+const sumOfSizes = (values: readonly number[]) =>
+  values.reduce((sum, value) => sum + Math.abs(value), 0);
+
+describe("a model of random weights", () => {
+  // Mean errors relative to the mean logit; 250 models had at most 1.1e-6 in f32 and 0.05 in int8.
+  // A wrong buffer or weight is off by about 1. Very small models are noise in int8.
+  test.each([
+    { precision: "f32", sizeMin: 3, errorMax: 2e-5 },
+    { precision: "int8", sizeMin: 16, errorMax: 0.15 },
+  ] as const)(
+    "any shape of Llama computes in $precision the logits and hidden states of its definition",
+    async ({ precision, sizeMin, errorMax }) => {
+      await fc.assert(
+        fc.asyncProperty(shapesFrom(sizeMin), fc.integer(), async ({ group, ...shape }, seed) => {
+          const config = aConfig({ ...shape, headCount: shape.kvHeadCount * group });
+          const model = aModel(seed, config);
+          const random = seededRandom(seed);
+          const tokens = Array.from({ length: 21 }, () => {
+            return Math.floor(random() * shape.vocabularyTokens);
+          });
+          const executor = await create({ model, precision });
+          // Two rows of one step, the one with hidden states first: neither takes the other's place.
+          const both = await executor.run(
+            aBatch([
+              { sequenceId: "hidden", tokens, output: "hidden", blockTable: blocksFrom(4, 2) },
+              { sequenceId: "logits", tokens, output: "all" },
+            ]),
+          );
+          expect(both.rowCount).toBe(tokens.length);
+          expect(errorOf(both.values, naiveLogits(model, tokens).flat())).toBeLessThan(errorMax);
+          expect(errorOf(both.hidden, naiveHidden(model, tokens).flat())).toBeLessThan(errorMax);
+          await executor.close();
+        }),
+        { numRuns: 12 },
+      );
+    },
+    60_000,
+  );
 });
 
 describe("an executor", () => {

@@ -52,20 +52,19 @@ describe("packBatch", () => {
           tokenCount: 3,
           startPosition: 15,
           firstBlock: 0,
-          outputRows: 0,
-          firstOutputRow: 0,
+          logitRows: 0,
+          hiddenRows: 0,
         },
         {
           firstRow: 3,
           tokenCount: 1,
           startPosition: 33,
           firstBlock: 2,
-          outputRows: 1,
-          firstOutputRow: 0,
+          logitRows: 1,
+          hiddenRows: 0,
         },
       ],
       logitRowCount: 1,
-      hiddenRowCount: 0,
     });
   });
 
@@ -76,10 +75,9 @@ describe("packBatch", () => {
         aRow({ sequenceId: output, tokens, output, blockTable: Int32Array.of(block) }),
       ),
     );
-    expect(packed.spans.map((span) => span.outputRows)).toEqual([0, 3, 1, 3]);
-    // Rows with logits lie before those without, whatever their order in the batch.
-    expect(packed.spans.slice(1).map((span) => span.firstOutputRow)).toEqual([4, 0, 1]);
-    expect(packed).toMatchObject({ logitRowCount: 4, hiddenRowCount: 3 });
+    expect(packed.spans.map((span) => span.logitRows)).toEqual([0, 0, 1, 3]);
+    expect(packed.spans.map((span) => span.hiddenRows)).toEqual([0, 3, 0, 0]);
+    expect(packed.logitRowCount).toBe(4);
   });
 
   test("sequences may share blocks that neither writes", () => {

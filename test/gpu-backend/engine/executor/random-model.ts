@@ -67,3 +67,12 @@ export function aModel(seed: number, config: ModelConfig = aConfig()): LoadedMod
     revision: `random-${seed}`,
   };
 }
+
+/** A matrix of these rows, one for each output. */
+export function matrixOf(rows: readonly (readonly number[])[]): Matrix {
+  return {
+    outputs: rows.length,
+    inputs: rows[0]?.length ?? 0,
+    values: Float32Array.from(rows.flat()),
+  };
+}

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { DirectRuntime } from "../../../../gpu-backend/engine/executor/direct-runtime.ts";
 import { OnnxGraph } from "../../../../gpu-backend/engine/executor/onnx-writer.ts";
 import { RUNTIME_CANDIDATES } from "../../../../gpu-backend/engine/executor/open-runtime.ts";
 
 const PAGE_BYTES = 65_536;
+const MEBIBYTE = 2 ** 20;
 
 describe.each(RUNTIME_CANDIDATES)("the $kind runtime", ({ open }) => {
   test("memory is aligned, zeroed and nobody else's", async () => {
@@ -66,4 +68,18 @@ describe.each(RUNTIME_CANDIDATES)("the $kind runtime", ({ open }) => {
     await expect(run(1)).resolves.toBe(20);
     await runtime.close();
   });
+});
+
+test("a closed direct runtime leaves its whole heap to the next", async () => {
+  const heaps = new Set<unknown>();
+  let heapBytes = 0;
+  for (let round = 0; round < 4; round++) {
+    const runtime = await DirectRuntime.create();
+    heaps.add(runtime.memory);
+    new Uint8Array(runtime.memory.buffer, runtime.allocate(100 * MEBIBYTE), 1000).fill(1);
+    await runtime.close();
+    heapBytes = runtime.memory.buffer.byteLength;
+  }
+  expect(heaps.size).toBe(1);
+  expect(heapBytes).toBeLessThan(300 * MEBIBYTE);
 });

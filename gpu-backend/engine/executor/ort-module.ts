@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { assert } from "../../../src/base/assert.ts";
+import { LOG_FATAL } from "./segment-runtime.ts";
 import { instantiateWasm, memoryAmong, type WasmInstance, type WasmMemory } from "./wasm-memory.ts";
 
 /**
@@ -42,6 +43,7 @@ export interface OrtExports {
     terminate: boolean,
     tag: number,
   ): number;
+  releaseRunOptions(options: number): number;
   run(
     session: number,
     inputNames: number,
@@ -68,6 +70,7 @@ const EXPORT_NAMES: Record<keyof OrtExports, string> = {
   createTensor: "_OrtCreateTensor",
   releaseTensor: "_OrtReleaseTensor",
   createRunOptions: "_OrtCreateRunOptions",
+  releaseRunOptions: "_OrtReleaseRunOptions",
   run: "_OrtRun",
   allocate: "_malloc",
   free: "_free",
@@ -85,11 +88,32 @@ interface OrtScript {
   }) => Promise<object>;
 }
 
+/** ONNX Runtime with a heap of its own, ready for one thread. */
+export interface OrtModule {
+  readonly ort: OrtExports;
+  readonly memory: WasmMemory;
+}
+
+const idleModules: OrtModule[] = [];
+
 /**
- * Instantiates ONNX Runtime's wasm build with a heap of its own, for one thread. Throws when the
- * installed build does not have what we expect.
+ * Takes a module that was given back, or loads another one. Throws when the installed build does not
+ * have what we expect.
  */
-export async function loadOrtExports(): Promise<{ ort: OrtExports; memory: WasmMemory }> {
+export async function acquireOrtModule(): Promise<OrtModule> {
+  return idleModules.pop() ?? loadOrtModule();
+}
+
+/**
+ * Gives a module back, with all of its heap freed. It is kept for the next to come, since it cannot
+ * be dropped: Emscripten waits for messages of other threads in the heap, asynchronously and for
+ * good, and that wait holds all of it. So there are never more than were in use at once.
+ */
+export function releaseOrtModule(ortModule: OrtModule): void {
+  idleModules.push(ortModule);
+}
+
+async function loadOrtModule(): Promise<OrtModule> {
   const { resolve } = createRequire(import.meta.url);
   const scriptUrl = pathToFileURL(resolve("onnxruntime-web/ort-wasm-simd-threaded.mjs")).href;
   const script: unknown = await import(scriptUrl);
@@ -113,6 +137,7 @@ export async function loadOrtExports(): Promise<{ ort: OrtExports; memory: WasmM
   );
   assert(isOrtExports(ort), "ONNX Runtime exports the functions we call");
   assert(memory !== undefined, "ONNX Runtime imports its memory");
+  assert(ort.init(1, LOG_FATAL) === 0, "ONNX Runtime starts");
   return { ort, memory };
 }
 

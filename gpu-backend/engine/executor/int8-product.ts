@@ -1,0 +1,117 @@
+import type { Matrix } from "../model/load-model.ts";
+import { instantiateKernel } from "./kernel.ts";
+import { quantizeMatrix, type QuantizedMatrix } from "./quantize.ts";
+import { Region } from "./region.ts";
+import type { SegmentRuntime } from "./segment-runtime.ts";
+
+/** The exports of `gpu-backend/kernels/int8-product.ts`; addresses are bytes in its memory. */
+interface ProductKernel {
+  quantizeRows(
+    rows: number,
+    rowCount: number,
+    columns: number,
+    quantized: number,
+    scales: number,
+  ): void;
+  multiply(
+    quantized: number,
+    rowScales: number,
+    rowCount: number,
+    pairs: number,
+    weights: number,
+    outputScales: number,
+    outputs: number,
+    results: number,
+    scratch: number,
+  ): void;
+}
+
+/** A matrix in the kernel's memory. */
+export interface Int8Matrix {
+  readonly inputs: number;
+  readonly outputs: number;
+  readonly weights: number;
+  readonly scales: number;
+  readonly byteLength: number;
+}
+
+const FLOAT_BYTES = 4;
+const SHORT_BYTES = 2;
+/** See `gpu-backend/kernels/int8-product.ts` for the layout of weights. */
+const TILE_OUTPUTS = 8;
+const PADDED_OUTPUTS = 2 * TILE_OUTPUTS;
+
+/** Products of f32 rows with int8 matrices, by our own kernel in a runtime's memory. */
+export class Int8Product {
+  readonly #runtime: SegmentRuntime;
+  readonly #kernel: ProductKernel;
+  readonly #quantized: Region;
+  readonly #rowScales: Region;
+  readonly #spare: Region;
+
+  constructor(runtime: SegmentRuntime) {
+    this.#runtime = runtime;
+    this.#kernel = instantiateKernel<ProductKernel>("int8-product", runtime.memory, [
+      "quantizeRows",
+      "multiply",
+    ]);
+    this.#quantized = new Region(runtime, 0);
+    this.#rowScales = new Region(runtime, 0);
+    this.#spare = new Region(runtime, TILE_OUTPUTS * FLOAT_BYTES);
+  }
+
+  /** Quantizes a matrix and copies it into the runtime's memory, for as long as that exists. */
+  load(matrix: Matrix): Int8Matrix {
+    const { inputs, outputs } = matrix;
+    const quantized = quantizeMatrix(matrix);
+    const packed = packWeights(quantized);
+    const paddedOutputs = Math.ceil(outputs / PADDED_OUTPUTS) * PADDED_OUTPUTS;
+    const weights = this.#runtime.allocate(packed.byteLength);
+    const scales = this.#runtime.allocate(paddedOutputs * FLOAT_BYTES);
+    const { buffer } = this.#runtime.memory;
+    new Int8Array(buffer, weights, packed.length).set(packed);
+    new Float32Array(buffer, scales, outputs).set(quantized.scales);
+    const byteLength = packed.byteLength + paddedOutputs * FLOAT_BYTES;
+    return { inputs, outputs, weights, scales, byteLength };
+  }
+
+  /**
+   * Multiplies `rowCount` rows at address `input` with the matrix, to rows at `output`. Each row is
+   * quantized by its own largest value, so no row depends on another.
+   */
+  multiply(matrix: Int8Matrix, rowCount: number, input: number, output: number): void {
+    const pairs = Math.ceil(matrix.inputs / 2);
+    this.#quantized.ensure(rowCount * pairs * 2 * SHORT_BYTES);
+    this.#rowScales.ensure(rowCount * FLOAT_BYTES);
+    const quantized = this.#quantized.address;
+    const rowScales = this.#rowScales.address;
+    this.#kernel.quantizeRows(input, rowCount, matrix.inputs, quantized, rowScales);
+    this.#kernel.multiply(
+      quantized,
+      rowScales,
+      rowCount,
+      pairs,
+      matrix.weights,
+      matrix.scales,
+      matrix.outputs,
+      output,
+      this.#spare.address,
+    );
+  }
+}
+
+/** Orders weights by tiles of outputs and pairs of inputs, padded with zeros. */
+function packWeights({ inputs, outputs, values }: QuantizedMatrix): Int8Array {
+  const pairs = Math.ceil(inputs / 2);
+  const paddedOutputs = Math.ceil(outputs / PADDED_OUTPUTS) * PADDED_OUTPUTS;
+  const packed = new Int8Array(paddedOutputs * pairs * 2);
+  for (let output = 0; output < outputs; output++) {
+    const tile = Math.floor(output / TILE_OUTPUTS) * pairs * 2 * TILE_OUTPUTS;
+    const place = tile + (output % TILE_OUTPUTS) * 2;
+    for (let input = 0; input < inputs; input++) {
+      const pair = Math.floor(input / 2) * 2 * TILE_OUTPUTS;
+      packed[place + pair + (input % 2)] = values[output * inputs + input] ?? 0;
+    }
+  }
+  return packed;
+}

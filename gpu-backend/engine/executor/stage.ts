@@ -1,0 +1,60 @@
+import type { Matrix } from "../model/load-model.ts";
+import type { ModelConfig } from "../model/model-config.ts";
+import type { SegmentGraph } from "./segment-runtime.ts";
+
+/**
+ * What stages read and write: tensors with a row for each token of the step. There are two hidden
+ * states, since a graph must not write what it reads.
+ */
+export type BufferName =
+  | "tokens"
+  | "hidden"
+  | "hidden2"
+  | "normalized"
+  | "qkv"
+  | "attended"
+  | "projected"
+  | "gateAndUp"
+  | "activated"
+  | "logits";
+
+/** One thing after the other that a step does; a model is a list of these. */
+export type StagePlan =
+  /** Runs a graph of ONNX Runtime's. */
+  | { readonly kind: "graph"; readonly graph: SegmentGraph<BufferName> }
+  /** Multiplies in int8, by our own kernel. */
+  | {
+      readonly kind: "product";
+      readonly matrix: Matrix;
+      readonly input: BufferName;
+      readonly output: BufferName;
+    }
+  /** Rotates and stores a layer's keys and values and attends to them: from `qkv` to `attended`. */
+  | { readonly kind: "attention"; readonly layer: number }
+  /**
+   * Keeps only the rows that something is asked of, packed; the last attention has done so with
+   * `attended`. A step without such rows ends here.
+   */
+  | { readonly kind: "pick"; readonly buffer: BufferName }
+  /**
+   * Stands before the head: takes out of `normalized` the hidden states that are asked for, and keeps
+   * only the rows with logits. A step without such rows ends here.
+   */
+  | { readonly kind: "split" };
+
+/** Columns of each buffer; tokens are i32, all others f32. */
+export function bufferColumns(config: ModelConfig): Readonly<Record<BufferName, number>> {
+  const { hiddenSize, mlpSize, headCount, kvHeadCount, headDimensions } = config;
+  return {
+    tokens: 1,
+    hidden: hiddenSize,
+    hidden2: hiddenSize,
+    normalized: hiddenSize,
+    qkv: (headCount + 2 * kvHeadCount) * headDimensions,
+    attended: headCount * headDimensions,
+    projected: hiddenSize,
+    gateAndUp: 2 * mlpSize,
+    activated: mlpSize,
+    logits: config.vocabularyTokens,
+  };
+}
