@@ -47,8 +47,8 @@ const THREAD_URL = new URL("./prompt-thread-start.mjs", import.meta.url);
 
 /**
  * Makes prompts of what clients send, without keeping others waiting: short ones at once, long ones
- * one after the other in a thread that starts with the first of them. A thread that dies takes the
- * prompts with it that it had, and the next long one starts another.
+ * one after the other in a thread of their own. A thread that dies takes the prompts with it that it
+ * had, and the next long one starts another.
  */
 export class PromptEncoder {
   readonly #options: PromptEncoderOptions;
@@ -59,6 +59,8 @@ export class PromptEncoder {
 
   constructor(options: PromptEncoderOptions) {
     this.#options = options;
+    // Its start takes longer than any prompt, so it is not left to the first one.
+    this.#runningThread();
   }
 
   /** Refuses what cannot be a prompt, or what would have to wait too long; rejects on a fault. */
@@ -96,6 +98,8 @@ export class PromptEncoder {
     const { model, modelDirectory } = this.#options;
     const workerData: PromptThreadOptions = { modelDirectory, contextTokens: model.contextTokens };
     const thread = new Worker(THREAD_URL, { workerData, stdout: true });
+    // Nobody waits for it but clients, and those keep the process alive.
+    thread.unref();
     // Standard output is the log.
     thread.stdout.pipe(process.stderr, { end: false });
     thread.on("message", ({ id, prompt }: PromptAnswer) => this.#take(id)?.resolve(prompt));

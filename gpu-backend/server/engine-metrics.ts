@@ -71,6 +71,7 @@ export interface EngineMetrics {
 export function createEngineMetrics(readSnapshot: () => EngineSnapshot | undefined): EngineMetrics {
   const registry = new Registry();
   registerSnapshotMetrics(registry, readSnapshot);
+  registerMemory(registry);
   const registers = [registry];
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name, help, buckets, registers });
@@ -120,6 +121,16 @@ export function createEngineMetrics(readSnapshot: () => EngineSnapshot | undefin
       registers,
     }),
   };
+}
+
+/** The name is that of Prometheus' own clients. */
+function registerMemory(registry: Registry): void {
+  const gauge: Gauge = new Gauge({
+    name: "process_resident_memory_bytes",
+    help: "Resident memory of the whole process, all threads together",
+    registers: [registry],
+    collect: () => gauge.set(process.memoryUsage.rss()),
+  });
 }
 
 function registerSnapshotMetrics(
