@@ -13,6 +13,8 @@ import { sampleBatch } from "../../../gpu-backend/engine/sample-batch.ts";
 import { type ChosenToken, Sampler } from "../../../gpu-backend/engine/sampler.ts";
 import type { CompareUrgency } from "../../../gpu-backend/engine/scheduler.ts";
 import { compareArrival } from "../../../gpu-backend/engine/scheduler.ts";
+import { StepModel } from "../../../gpu-backend/engine/step-model.ts";
+import { urgencyOf } from "../../../gpu-backend/engine/urgency.ts";
 import type { Random } from "../../../src/base/random.ts";
 import { seededRandom } from "../../../src/base/random.ts";
 import { aGenerateRequest, aSampling, hashBlockReadably } from "../../support/engine-builders.ts";
@@ -27,12 +29,23 @@ import { SumConstraint, type SumConstraintOptions } from "../../support/sum-cons
 const VOCABULARY_TOKENS = 12;
 const STOP_TOKEN = 0;
 const DEAD_END = "No token is allowed to come next";
-const SEEDS = 400;
+const SEEDS = 600;
 const REQUESTS_PER_MIX = 14;
 const STEPS_MAX = 3000;
 
+const FORECAST = new StepModel({
+  fixedMs: 1,
+  tokenMs: 0.2,
+  attendedPairMs: 0,
+  sequenceMs: 0.1,
+  kvTokenMs: 0.01,
+});
+const SLACK_FORECAST = { forecast: FORECAST, batchTokensMax: 12 };
+
 const ORDERS: readonly CompareUrgency[] = [
   compareArrival,
+  urgencyOf("priority", SLACK_FORECAST),
+  urgencyOf("least-slack", SLACK_FORECAST),
   (a, b) => b.arrivalNumber - a.arrivalNumber,
   (a, b) => a.uncomputedTokens - b.uncomputedTokens || a.arrivalNumber - b.arrivalNumber,
 ];
@@ -50,6 +63,7 @@ class Mix {
   readonly grammars = new Map<string, SumConstraintOptions>();
   readonly constraints: SumConstraint[] = [];
   readonly events: GenerateEvent[] = [];
+  readonly #tenantCount: number;
   readonly #failureRatio: number;
   readonly #cancelRatio: number;
   readonly #poisonRatio: number;
@@ -72,7 +86,15 @@ class Mix {
       modelRevision: "paged-memory",
       hashBlock: hashBlockReadably,
       compareUrgency: ORDERS[seed % ORDERS.length] ?? compareArrival,
+      kvAdmission: this.#random() < 0.3 ? "past-future" : "known",
+      keepsTbt: this.#random() < 0.5,
+      ...(this.#random() < 0.5 && { forecast: FORECAST }),
+      shares: {
+        shareCount: this.#random() < 0.6 ? 1 : 2 + this.#upTo(2),
+        isolation: this.#random() < 0.5 ? "borrow" : "strict",
+      },
     };
+    this.#tenantCount = this.#random() < 0.6 ? 1 : 4;
     this.#engine = new Engine(this.#options);
     this.#model = new PagedMemoryModel({
       ...this.#options,
@@ -84,14 +106,20 @@ class Mix {
     this.#poisonRatio = this.#random() < 0.4 ? 0.03 : 0;
   }
 
+  /** Whether the pool is divided, and more tenants come than there are shares. */
+  get isDivided(): boolean {
+    return (this.#options.shares?.shareCount ?? 1) > 1 && this.#tenantCount > 1;
+  }
+
   get engine(): Engine {
     return this.#engine;
   }
 
   /** Known tokens at which every sequence ends. */
   get sequenceTokensMax(): number {
-    const { contextTokens, blockCount, blockTokens } = this.#options;
-    return Math.min(contextTokens, blockCount * blockTokens);
+    const { contextTokens, blockCount, blockTokens, shares } = this.#options;
+    const shareBlocks = Math.floor(blockCount / (shares?.shareCount ?? 1));
+    return Math.min(contextTokens, shareBlocks * blockTokens);
   }
 
   runToEnd(): void {
@@ -169,8 +197,9 @@ class Mix {
       sampling: this.#aSampling(),
       stopTokenIds: this.#random() < 0.5 ? [STOP_TOKEN] : [],
       cacheSalt: `salt-${this.#upTo(2)}`,
-      tenant: "tenant",
-      priority: 0,
+      tenant: `tenant-${this.#upTo(this.#tenantCount)}`,
+      priority: this.#upTo(3) - 1,
+      ...(this.#random() < 0.3 && { tbtTargetMs: 1 + this.#upTo(4) }),
       ...(this.#random() < 0.2 ? { firstTokenDeadlineAtMs: this.#nowMs + this.#upTo(20) } : {}),
     };
   }
@@ -278,7 +307,7 @@ function checkRequest(mix: Mix, request: GenerateRequest): GenerateEvent {
 }
 
 test("a request gets what it gets alone, whatever is batched, chunked, hit, preempted, cancelled or failed around it", () => {
-  const seen = { rollbacks: 0, hits: 0, preemptions: 0, resumedHits: 0, batched: 0 };
+  const seen = { rollbacks: 0, hits: 0, preemptions: 0, resumedHits: 0, batched: 0, divided: 0 };
   const told = { "prompt-logprobs": 0, embedded: 0, logprobs: 0 };
   const ends: Record<string, number> = {};
   for (let seed = 1; seed <= SEEDS; seed++) {
@@ -311,12 +340,14 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, pree
     seen.resumedHits += counters.prefix.resumedHitTokens;
     seen.preemptions += counters.preemptions;
     if (mix.rowsMax > 1) seen.batched += 1;
+    if (mix.isDivided) seen.divided += counters.preemptions;
   }
   // What the seeds do not provoke they do not prove.
   expect(seen.batched).toBeGreaterThan(200);
   expect(seen.rollbacks).toBeGreaterThan(1000);
   expect(seen.hits).toBeGreaterThan(1000);
   expect(seen.preemptions).toBeGreaterThan(100);
+  expect(seen.divided).toBeGreaterThan(5);
   expect(seen.resumedHits).toBeGreaterThan(100);
   const rarest = ["length", "stop", "cancelled", "Poisoned", DEAD_END].map((end) => ends[end] ?? 0);
   expect(Math.min(...rarest, ...Object.values(told))).toBeGreaterThan(100);

@@ -1,6 +1,10 @@
+import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { KvShares } from "../../../../gpu-backend/engine/kv-cache/kv-shares.ts";
+import {
+  KvShares,
+  type KvSharesOptions,
+} from "../../../../gpu-backend/engine/kv-cache/kv-shares.ts";
 
 const TENANTS = ["a", "b", "c", "d"];
 
@@ -53,90 +57,121 @@ class NaiveShares {
   }
 }
 
+/** Shares and their naive double, which must agree after every operation. */
+class Pair {
+  readonly #shares: KvShares;
+  readonly #naive: NaiveShares;
+  readonly #isDivided: boolean;
+  /** Blocks that a tenant took from another one. */
+  evictions = 0;
+
+  constructor(blockCount: number, options: KvSharesOptions) {
+    this.#shares = new KvShares(blockCount, options);
+    this.#naive = new NaiveShares(
+      blockCount,
+      this.#shares.shareBlocks,
+      options.isolation === "strict",
+    );
+    this.#isDivided = options.shareCount > 1;
+  }
+
+  take(tenant: string): void {
+    const owner = this.#ownerOf(tenant);
+    const share = this.#shares.findShare(tenant);
+    if (share === undefined) return;
+    const naive = this.#naive;
+    for (const block of this.#shares.assignShare(tenant, share)) naive.owners[block] = undefined;
+    assert.equal(this.#shares.availableBlocks(share), naive.available(owner));
+    if (this.#shares.availableBlocks(share) === 0) return;
+    const block = this.#shares.take(share);
+    assert(naive.candidates(owner).includes(block), `${tenant} may take block ${block}`);
+    if (![undefined, owner].includes(naive.owners[block])) this.evictions += 1;
+    naive.owners[block] = owner;
+    naive.held[block] = 1;
+    naive.free = naive.free.filter((other) => other !== block);
+  }
+
+  retain(block: number): void {
+    this.#shares.retain(block);
+    this.#naive.held[block] = (this.#naive.held[block] ?? 0) + 1;
+  }
+
+  release(block: number, isCached: boolean): void {
+    const naive = this.#naive;
+    this.#shares.release(block, isCached);
+    naive.held[block] = (naive.held[block] ?? 0) - 1;
+    if (naive.held[block] !== 0) return;
+    naive.free.push(block);
+    if (!isCached) naive.owners[block] = undefined;
+  }
+
+  heldBlocks(tenant: string): number[] {
+    const { held, owners } = this.#naive;
+    return [...held.keys()].filter(
+      (block) => (held[block] ?? 0) > 0 && owners[block] === this.#ownerOf(tenant),
+    );
+  }
+
+  check(): void {
+    this.#shares.checkInvariants();
+    const inOrder = (blocks: readonly number[]) => blocks.toSorted((a, b) => a - b);
+    assert.deepEqual(inOrder(this.#shares.evictionOrder()), inOrder(this.#naive.free));
+  }
+
+  #ownerOf(tenant: string): string {
+    return this.#isDivided ? tenant : "all";
+  }
+}
+
 const operation = fc.record({
   kind: fc.constantFrom("take", "take", "take", "release", "release", "retain"),
   tenant: fc.constantFrom(...TENANTS),
   pick: fc.nat(),
   isCached: fc.boolean(),
 });
+const setting = fc.record({
+  blockCount: fc.integer({ min: 6, max: 14 }),
+  shareCount: fc.integer({ min: 1, max: 4 }),
+  isolation: fc.constantFrom("borrow" as const, "strict" as const),
+});
 
 describe("KvShares against lists of owners", () => {
   test("a tenant takes what is nobody's, its own or borrowed, and never what is within another's share", () => {
     let evictions = 0;
-    const setting = fc.record({
-      blockCount: fc.integer({ min: 6, max: 14 }),
-      shareCount: fc.integer({ min: 1, max: 4 }),
-      isolation: fc.constantFrom("borrow" as const, "strict" as const),
-    });
+    const operations = fc.array(operation, { maxLength: 80, size: "max" });
     fc.assert(
-      fc.property(
-        setting,
-        fc.array(operation, { maxLength: 80, size: "max" }),
-        ({ blockCount, shareCount, isolation }, operations) => {
-          const shares = new KvShares(blockCount, { shareCount, isolation });
-          const isStrict = isolation === "strict";
-          const naive = new NaiveShares(blockCount, shares.shareBlocks, isStrict);
-          const nameOf = (tenant: string) => (shareCount === 1 ? "all" : tenant);
-          const heldBy = (tenant: string) =>
-            naive.held.flatMap((held, block) =>
-              held > 0 && naive.owners[block] === nameOf(tenant) ? [block] : [],
-            );
-          for (const { kind, tenant, pick, isCached } of operations) {
-            const name = nameOf(tenant);
-            if (kind === "take") {
-              const share = shares.findShare(tenant);
-              if (share === undefined) continue;
-              for (const block of shares.assignShare(tenant, share))
-                naive.owners[block] = undefined;
-              expect(shares.availableBlocks(share)).toBe(naive.available(name));
-              if (shares.availableBlocks(share) === 0) continue;
-              const block = shares.take(share);
-              expect(naive.candidates(name)).toContain(block);
-              const before = naive.owners[block];
-              if (before !== undefined && before !== name) evictions += 1;
-              naive.owners[block] = name;
-              naive.held[block] = 1;
-              naive.free = naive.free.filter((other) => other !== block);
-            } else {
-              const blocks = heldBy(tenant);
-              const block = blocks[pick % blocks.length];
-              if (block === undefined) continue;
-              const held = naive.held[block] ?? 0;
-              naive.held[block] = kind === "retain" ? held + 1 : held - 1;
-              if (kind === "retain") shares.retain(block);
-              else shares.release(block, isCached);
-              if (naive.held[block] === 0) {
-                naive.free.push(block);
-                if (!isCached) naive.owners[block] = undefined;
-              }
-            }
-            shares.checkInvariants();
-            expect(shares.evictionOrder().toSorted((a, b) => a - b)).toEqual(
-              naive.free.toSorted((a, b) => a - b),
-            );
-          }
-        },
-      ),
+      fc.property(setting, operations, ({ blockCount, ...options }, steps) => {
+        const pair = new Pair(blockCount, options);
+        for (const { kind, tenant, pick, isCached } of steps) {
+          const held = pair.heldBlocks(tenant);
+          const block = held[pick % held.length];
+          if (kind === "take") pair.take(tenant);
+          else if (block !== undefined && kind === "retain") pair.retain(block);
+          else if (block !== undefined) pair.release(block, isCached);
+          pair.check();
+        }
+        evictions += pair.evictions;
+      }),
       { numRuns: 300 },
     );
     expect(evictions).toBeGreaterThan(50);
   });
 });
 
+const halvesOfEight = (isolation: "borrow" | "strict") =>
+  new KvShares(8, { shareCount: 2, isolation });
+
+/** Takes blocks for a tenant and lets them be cached. */
+function cache(shares: KvShares, tenant: string, count: number): number[] {
+  const share = shares.findShare(tenant) ?? 0;
+  shares.assignShare(tenant, share);
+  const blocks = Array.from({ length: count }, () => shares.take(share));
+  for (const block of blocks) shares.release(block, true);
+  shares.checkInvariants();
+  return blocks;
+}
+
 describe("KvShares", () => {
-  const halvesOfEight = (isolation: "borrow" | "strict") =>
-    new KvShares(8, { shareCount: 2, isolation });
-
-  /** Takes blocks for a tenant and lets them be cached. */
-  function cache(shares: KvShares, tenant: string, count: number): number[] {
-    const share = shares.findShare(tenant) ?? 0;
-    shares.assignShare(tenant, share);
-    const blocks = Array.from({ length: count }, () => shares.take(share));
-    for (const block of blocks) shares.release(block, true);
-    shares.checkInvariants();
-    return blocks;
-  }
-
   test("borrowed blocks are evicted before what the borrower has within its share", () => {
     const shares = halvesOfEight("borrow");
     const borrowed = cache(shares, "a", 7);
