@@ -4,6 +4,7 @@ import { monotonicNowMs } from "./clock.ts";
 import { ConstraintIntake } from "./constraint-intake.ts";
 import { Engine } from "./engine/engine.ts";
 import { createOnnxExecutor, type OnnxExecutor } from "./engine/executor/onnx-executor.ts";
+import { messageOf } from "./engine/message-of.ts";
 import { loadModel } from "./engine/model/load-model.ts";
 import { StepMeter } from "./engine/step-meter.ts";
 import { ConstraintCompiler } from "./engine/structured/constraint-compiler.ts";
@@ -33,7 +34,7 @@ const port = ownPort();
 try {
   await serve(input);
 } catch (error) {
-  post({ kind: "broken", message: error instanceof Error ? error.message : String(error) });
+  post({ kind: "broken", message: messageOf(error) });
 }
 
 /** Loads the model, says so, then serves until the runtime breaks or the thread is ended. */
