@@ -114,8 +114,9 @@ class Pair {
 
   check(): void {
     this.#shares.checkInvariants();
-    const inOrder = (blocks: readonly number[]) => blocks.toSorted((a, b) => a - b);
-    assert.deepEqual(inOrder(this.#shares.evictionOrder()), inOrder(this.#naive.free));
+    const free = this.#shares.evictionOrder();
+    assert.equal(free.length, this.#naive.free.length, "As many blocks are free");
+    assert.deepEqual(new Set(free), new Set(this.#naive.free));
   }
 
   #ownerOf(tenant: string): string {
@@ -124,10 +125,10 @@ class Pair {
 }
 
 const operation = fc.record({
-  kind: fc.constantFrom("take", "take", "take", "release", "release", "retain"),
+  kind: fc.constantFrom("take", "take", "take", "take", "release", "release", "release", "retain"),
   tenant: fc.constantFrom(...TENANTS),
   pick: fc.nat(),
-  isCached: fc.boolean(),
+  isCached: fc.constantFrom(true, true, true, false),
 });
 const setting = fc.record({
   blockCount: fc.integer({ min: 6, max: 14 }),
@@ -138,7 +139,7 @@ const setting = fc.record({
 describe("KvShares against lists of owners", () => {
   test("a tenant takes what is nobody's, its own or borrowed, and never what is within another's share", () => {
     let evictions = 0;
-    const operations = fc.array(operation, { maxLength: 80, size: "max" });
+    const operations = fc.array(operation, { minLength: 40, maxLength: 120, size: "max" });
     fc.assert(
       fc.property(setting, operations, ({ blockCount, ...options }, steps) => {
         const pair = new Pair(blockCount, options);
@@ -154,7 +155,7 @@ describe("KvShares against lists of owners", () => {
       }),
       { numRuns: 300 },
     );
-    expect(evictions).toBeGreaterThan(50);
+    expect(evictions).toBeGreaterThan(20);
   });
 });
 
