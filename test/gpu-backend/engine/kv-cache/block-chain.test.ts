@@ -1,6 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { BlockChain, namespaceRoot } from "../../../../gpu-backend/engine/kv-cache/block-chain.ts";
+import {
+  BlockChain,
+  namespaceRoot,
+  tenantNamespace,
+} from "../../../../gpu-backend/engine/kv-cache/block-chain.ts";
 import { hashBlockReadably } from "../../../support/engine-builders.ts";
 
 const hashing = { hashBlock: hashBlockReadably, blockTokens: 2, modelRevision: "m" };
@@ -21,6 +25,20 @@ describe("namespaceRoot()", () => {
         expect(namespaceRoot(revision, salt) === namespaceRoot(otherRevision, otherSalt)).toBe(
           isSame,
         );
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+describe("tenantNamespace()", () => {
+  test("is different for any two pairs of tenant and salt", () => {
+    const part = fc.string({ unit: fc.constantFrom("0", "1", "2", ":", "a"), maxLength: 6 });
+    fc.assert(
+      fc.property(part, part, part, part, (tenant, salt, otherTenant, otherSalt) => {
+        const isSame = tenant === otherTenant && salt === otherSalt;
+        const isEqual = tenantNamespace(tenant, salt) === tenantNamespace(otherTenant, otherSalt);
+        expect(isEqual).toBe(isSame);
       }),
       { numRuns: 2000 },
     );
