@@ -25,9 +25,9 @@ const FLAGS = z.object({
     placeholder: "N",
     meaning: "How many send at once, each one request after the other (24)",
   }),
-  "kv-blocks": wholeNumber(16, 100_000).default(128).register(FLAG_HELP, {
+  "kv-blocks": wholeNumber(16, 100_000).default(64).register(FLAG_HELP, {
     placeholder: "N",
-    meaning: "The engine's KV pool; few of them make it preempt (128)",
+    meaning: "The engine's KV pool; few of them make it preempt (64)",
   }),
 });
 type Flags = z.output<typeof FLAGS>;

@@ -41,7 +41,7 @@ const KINDS: readonly Kind[] = [
   [5, (random) => chat("rules", random, RULES[below(random, RULES.length)] ?? {})],
   [4, (random) => chat("schema", random, { ...schemaOf(random), max_tokens: 60 })],
   [4, (random) => chat("tools", random, { tools: [TOOL], tool_choice: "required" })],
-  [4, (random) => chat("long prompt", random, { messages: [ask(text(random).repeat(40))] })],
+  [4, (random) => chat("long prompt", random, { messages: [ask(text(random).repeat(6))] })],
   [3, (random) => request("embeddings", "/v1/embeddings", { input: [text(random), ""] })],
   [3, (random) => request("tokens", "/v1/tokenize", { prompt: text(random) })],
   [

@@ -1,6 +1,12 @@
 import { assert } from "../../src/base/assert.ts";
 import type { EngineEvent } from "../thread-messages.ts";
-import { type Answer, type AnswerPart, type FinishedPart, isBroken } from "./answer.ts";
+import {
+  type Answer,
+  type AnswerPart,
+  type BrokenPart,
+  type FinishedPart,
+  isBroken,
+} from "./answer.ts";
 
 /** A part of one of several answers. */
 export interface ChoicePart {
@@ -17,7 +23,7 @@ export class AnswerGroup {
   readonly #answers: readonly Answer[];
   readonly #finished: (FinishedPart | undefined)[];
   /** The first that broke; those that it took with it are no news. */
-  #broken: ChoicePart | undefined;
+  #broken: { readonly choice: number; readonly part: BrokenPart } | undefined;
   #next = 0;
   #wakeReader: (() => void) | undefined;
 
@@ -30,6 +36,11 @@ export class AnswerGroup {
   get endings(): readonly FinishedPart[] | undefined {
     const endings = this.#finished.filter((part) => part !== undefined);
     return endings.length === this.#answers.length ? endings : undefined;
+  }
+
+  /** What broke the first that broke; undefined while none has. */
+  get broken(): BrokenPart | undefined {
+    return this.#broken?.part;
   }
 
   hear(choice: number, event: EngineEvent): void {

@@ -45,6 +45,7 @@ export async function takeInChat(
     requests,
     choicesPerPrompt: chat.n,
     parameters: chat,
+    operation: "chat",
     promptParam: "messages",
     format,
   };

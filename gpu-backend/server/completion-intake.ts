@@ -46,6 +46,7 @@ export async function takeInCompletion(
     requests,
     choicesPerPrompt: request.n,
     parameters: request,
+    operation: "text_completion",
     promptParam: "prompt",
     format,
   };

@@ -34,18 +34,18 @@ export function embedTexts(context: AppContext): Handler<EngineEnvironment> {
     const running = await readRequest(context, c, SCHEMAS, async (request, arrival) => {
       const model = requireModel(context, request.model);
       const requests = await takeIn(context, model, request, arrival);
-      return { request, model, requests, ...submitEmbeddings(context, requests, arrival) };
+      const asked = { model, requests, promptParam: "input" };
+      return { request, asked, ...submitEmbeddings(context, asked, arrival) };
     });
-    const { request, model, requests } = running;
+    const { request, asked } = running;
     if (c.env.outgoing.destroyed) running.cancel();
     else c.env.outgoing.once("close", () => running.cancel());
     const embedded = await running.embedded;
     if (embedded.kind !== "vectors") {
-      const asked = { model, requests, promptParam: "input" };
       throw new ProblemError(problemOfBroken(context, asked, embedded));
     }
     const write = request.encoding_format === "base64" ? toBase64 : toNumbers;
-    const promptTokens = requests.reduce((sum, one) => sum + one.promptTokens.length, 0);
+    const promptTokens = asked.requests.reduce((sum, one) => sum + one.promptTokens.length, 0);
     const answer: EmbeddingsAnswer = {
       object: "list",
       data: embedded.vectors.map((vector, index) => ({
@@ -53,7 +53,7 @@ export function embedTexts(context: AppContext): Handler<EngineEnvironment> {
         index,
         embedding: write(vector),
       })),
-      model: model.name,
+      model: asked.model.name,
       usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
     };
     return c.json(answer);

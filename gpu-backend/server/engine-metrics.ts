@@ -1,5 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineSnapshot } from "../thread-messages.ts";
+import { createGenAiMetrics, type GenAiMetrics } from "./gen-ai-metrics.ts";
+import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "./metric-buckets.ts";
 
 /** A name, what it means, and where the newest snapshot has it. */
 type SnapshotMetric = readonly [string, string, (snapshot: EngineSnapshot) => number];
@@ -32,18 +34,6 @@ const TOTALS: readonly SnapshotMetric[] = [
   ["engine_step_retries_total", "Failed steps that were tried again", (s) => s.stepRetries],
 ];
 
-const FIRST_TOKEN_BUCKETS = [
-  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
-  160,
-];
-const TOKEN_GAP_BUCKETS = [
-  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5,
-];
-const REQUEST_BUCKETS = [
-  0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84,
-  327.68,
-];
-
 /** What is observed request by request; durations in seconds, as Prometheus wants them. */
 export interface EngineMetrics {
   readonly registry: Registry;
@@ -62,6 +52,7 @@ export interface EngineMetrics {
   readonly finished: Counter<"finished_reason">;
   readonly errors: Counter<"code">;
   readonly unknownParameters: Counter;
+  readonly genAi: GenAiMetrics;
 }
 
 /**
@@ -120,6 +111,7 @@ export function createEngineMetrics(readSnapshot: () => EngineSnapshot | undefin
       help: "Parameters in requests that the API does not have",
       registers,
     }),
+    genAi: createGenAiMetrics(registry),
   };
 }
 

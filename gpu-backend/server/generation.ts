@@ -4,6 +4,7 @@ import type { AnswerIdentity } from "../../src/protocol/usage.ts";
 import type { GenerateRequest, Sampling } from "../engine/generate-request.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import type { AppContext, ServedModel } from "./app-context.ts";
+import type { Operation } from "./gen-ai-metrics.ts";
 import { ProblemError } from "./problem-error.ts";
 import type { Arrival } from "./read-request.ts";
 
@@ -15,6 +16,7 @@ export interface Generation {
   readonly requests: readonly GenerateRequest[];
   readonly choicesPerPrompt: number;
   readonly parameters: GenerationParameters;
+  readonly operation: Operation;
   /** The parameter that the prompts came in. */
   readonly promptParam: string;
   readonly format: AnswerFormat;

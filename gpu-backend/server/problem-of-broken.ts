@@ -15,6 +15,12 @@ export interface BrokenRequest {
   readonly promptParam: string;
 }
 
+/** Names for the metrics why an answer did not come to its end. */
+export function errorTypeOf(context: AppContext, request: BrokenRequest, part: BrokenPart): string {
+  // Whoever left gets no error, and is none.
+  return part.kind === "cancelled" ? "cancelled" : problemOfBroken(context, request, part).code;
+}
+
 /** Says in the API's words why an answer did not come to its end. */
 export function problemOfBroken(
   context: AppContext,

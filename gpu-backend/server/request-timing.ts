@@ -63,21 +63,28 @@ export class RequestTiming {
     };
   }
 
+  /** The mean gap between two tokens; undefined without any. */
+  get timePerTokenMs(): number | undefined {
+    const gaps = this.#tokens - 1;
+    if (this.#firstTokenAtMs === undefined || gaps < 1) return undefined;
+    return ((this.#lastTokenAtMs ?? this.#firstTokenAtMs) - this.#firstTokenAtMs) / gaps;
+  }
+
   /** Where the time of a finished answer went; undefined if there was no token. */
   answerMetrics(): AnswerMetrics | undefined {
     const firstTokenAtMs = this.#firstTokenAtMs;
     if (firstTokenAtMs === undefined) return undefined;
     const startedAtMs = this.#startedAtMs ?? firstTokenAtMs;
     const generationMs = (this.#lastTokenAtMs ?? firstTokenAtMs) - firstTokenAtMs;
-    const gaps = this.#tokens - 1;
-    const hasGaps = gaps > 0 && generationMs > 0;
+    const gapMs = this.timePerTokenMs;
+    const hasGaps = gapMs !== undefined && gapMs > 0;
     return {
       queue_time_ms: toTenths(startedAtMs - this.#submittedAtMs),
       prefill_time_ms: toTenths(firstTokenAtMs - startedAtMs),
       time_to_first_token_ms: toTenths(firstTokenAtMs - this.#arrivedAtMs),
       generation_time_ms: toTenths(generationMs),
-      mean_itl_ms: hasGaps ? toTenths(generationMs / gaps) : null,
-      tokens_per_second: hasGaps ? toTenths((gaps / generationMs) * 1000) : null,
+      mean_itl_ms: hasGaps ? toTenths(gapMs) : null,
+      tokens_per_second: hasGaps ? toTenths(1000 / gapMs) : null,
     };
   }
 

@@ -2,12 +2,13 @@ import type { GenerateRequest } from "../engine/generate-request.ts";
 import type { EngineEvent } from "../thread-messages.ts";
 import type { BrokenPart } from "./answer.ts";
 import type { AppContext } from "./app-context.ts";
+import { type BrokenRequest, errorTypeOf } from "./problem-of-broken.ts";
 import type { Arrival } from "./read-request.ts";
 import { RequestTiming } from "./request-timing.ts";
 import { monotonicNowMs } from "../clock.ts";
 
 /** What became of the texts of one request: a vector each, or what broke the first that broke. */
-export type Embedded =
+type Embedded =
   | { readonly kind: "vectors"; readonly vectors: readonly Float32Array[] }
   | BrokenPart;
 
@@ -21,9 +22,10 @@ export interface RunningEmbeddings {
 /** Submits texts to the engine. They stand or fall together; the log has one line of them. */
 export function submitEmbeddings(
   context: AppContext,
-  requests: readonly GenerateRequest[],
+  asked: BrokenRequest,
   arrival: Arrival,
 ): RunningEmbeddings {
+  const { requests } = asked;
   const { engine, metrics } = context;
   const cancel = (): void => {
     for (const { id } of requests) engine.cancel(id);
@@ -35,6 +37,14 @@ export function submitEmbeddings(
   const embedded = new Promise<Embedded>((resolve) => {
     const end = (atMs: number): void => {
       logEnding(context, { requests, arrival, broken }, atMs);
+      metrics.genAi.observe({
+        operation: "embeddings",
+        model: asked.model.name,
+        durationMs: atMs - arrival.arrivedAtMs,
+        ttftMs: undefined,
+        timesPerTokenMs: [],
+        errorType: broken && errorTypeOf(context, asked, broken),
+      });
       resolve(broken ?? { kind: "vectors", vectors: [...inOrder(requests, vectors)] });
     };
     for (const request of requests) {

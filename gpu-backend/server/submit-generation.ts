@@ -7,7 +7,8 @@ import { AnswerGroup } from "./answer-group.ts";
 import { AnswerText } from "./answer-text.ts";
 import type { AppContext } from "./app-context.ts";
 import type { Generation } from "./generation.ts";
-import { logEnding } from "./log-ending.ts";
+import { type EndedGeneration, logEnding } from "./log-ending.ts";
+import { errorTypeOf } from "./problem-of-broken.ts";
 import type { Arrival } from "./read-request.ts";
 import { RequestTiming } from "./request-timing.ts";
 
@@ -53,11 +54,28 @@ export function submitGeneration(
       if (ending.kind === "finished") timing.finished(ending.reason);
       if (ending.kind === "cancelled") timing.finished("cancelled");
       openChoices -= 1;
-      if (openChoices === 0) logEnding(context.log, { generation, arrival, choices }, atMs);
-      else if (isBroken(ending)) cancel();
+      if (openChoices > 0) {
+        if (isBroken(ending)) cancel();
+        return;
+      }
+      const ended = { generation, arrival, choices, broken: answers.broken };
+      logEnding(context.log, ended, atMs);
+      observeEnding(context, ended, atMs);
     });
   }
   return { generation, choices, answers, cancel };
+}
+
+function observeEnding(context: AppContext, ended: EndedGeneration, atMs: number): void {
+  const { generation, arrival, choices, broken } = ended;
+  context.metrics.genAi.observe({
+    operation: generation.operation,
+    model: generation.model.name,
+    durationMs: atMs - arrival.arrivedAtMs,
+    ttftMs: choices[0]?.timing.durations(atMs).ttftMs,
+    timesPerTokenMs: choices.flatMap(({ timing }) => timing.timePerTokenMs ?? []),
+    errorType: broken && errorTypeOf(context, generation, broken),
+  });
 }
 
 function choicesOf(

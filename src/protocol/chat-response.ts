@@ -17,7 +17,7 @@ export interface ChatTokenLogprob extends RankedToken {
 }
 
 /** The log probabilities of the tokens that a text came from. */
-export interface ChatLogprobs {
+interface ChatLogprobs {
   readonly content: readonly ChatTokenLogprob[];
   readonly refusal: null;
 }
@@ -86,7 +86,7 @@ export interface ChatDelta {
 }
 
 /** A piece of a tool call. The first one of a call has its id, type and name, none after it has. */
-export interface ToolCallDelta {
+interface ToolCallDelta {
   readonly index: number;
   readonly id?: string;
   readonly type?: "function";

@@ -9,7 +9,7 @@ import {
 import { faultOf } from "./validation.ts";
 
 /** Answers to one prompt; each of them runs as a request of its own. */
-export const CHOICES_MAX = 16;
+const CHOICES_MAX = 16;
 const STOP_STRINGS_MAX = 4;
 /** A partial match of a stop string is text that a stream must hold back. */
 const STOP_CHARACTERS_MAX = 1024;

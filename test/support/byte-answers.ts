@@ -10,7 +10,7 @@ import type { EngineEvent } from "../../gpu-backend/thread-messages.ts";
 export const END_TOKEN = 256;
 
 /** A vocabulary in which every byte is a token. */
-export const BYTE_TOKENS = new TokenBytes(
+const BYTE_TOKENS = new TokenBytes(
   new Map(Array.from({ length: 256 }, (_, byte) => [byte, Uint8Array.of(byte)])),
 );
 

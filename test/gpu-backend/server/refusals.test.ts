@@ -234,4 +234,24 @@ describe("GET /metrics", () => {
     const sum = async (name: string) => engine.metric(`engine_${name}_seconds_sum`);
     expect(await sum("e2e_request_latency")).toBeGreaterThan(await sum("request_decode_time"));
   });
+
+  test("tell the operations of OpenTelemetry's conventions apart, and what went wrong", async () => {
+    const count = async (name: string, operation: string, error = "") => {
+      const labels = `gen_ai_operation_name="${operation}",gen_ai_provider_name="sluice",gen_ai_request_model="sluice-tiny"`;
+      return engine.metric(`gen_ai_server_${name}_seconds_count{${labels}${error}}`);
+    };
+    const text = { prompt: "Once", max_tokens: 3, ignore_eos: true };
+    await engine.post("/v1/completions", text, SALTED);
+    await engine.post("/v1/embeddings", { input: "fox" }, SALTED);
+    expect(await count("request_duration", "text_completion")).toBe(1);
+    expect(await count("time_to_first_token", "text_completion")).toBe(1);
+    expect(await count("time_per_output_token", "text_completion")).toBe(1);
+    expect(await count("request_duration", "embeddings")).toBe(1);
+    expect(await count("request_duration", "chat")).toBeGreaterThan(0);
+    const late = { headers: { ...SALTED.headers, "x-gw-deadline-ms": "0" } };
+    expect((await engine.post("/v1/completions", text, late)).status).toBe(503);
+    const error = ',error_type="server_is_overloaded"';
+    expect(await count("request_duration", "text_completion", error)).toBe(1);
+    expect(await count("time_to_first_token", "text_completion")).toBe(1);
+  });
 });
