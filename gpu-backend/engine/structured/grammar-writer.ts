@@ -6,7 +6,7 @@ const GRAMMAR_CHARACTERS_MAX = 256 * 1024;
  * Every count of a repetition is a state of its own, for which the grammar library looks at the
  * whole vocabulary: about 1.5 ms each with 4,096 tokens.
  */
-export const REPETITIONS_MAX = 500;
+const REPETITIONS_MAX = 500;
 
 /**
  * Collects the rules of one grammar in the library's EBNF.
