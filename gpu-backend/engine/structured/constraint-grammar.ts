@@ -35,7 +35,7 @@ export function constraintGrammar(spec: ConstraintSpec): string {
 function toolCalls(writer: GrammarWriter, spec: ToolCalls): string {
   const bodies = spec.tools.map(({ name, schema }) => {
     assert(TOOL_NAME.test(name), "a tool's name was checked where it came in");
-    const argumentsRule = addSchema(writer, JSON.parse(schema), `tools.${name}`);
+    const argumentsRule = argumentsGrammar(writer, JSON.parse(schema), name);
     const before = literal(BEFORE_NAME + name + BEFORE_ARGUMENTS);
     return `${before} ${argumentsRule} ${literal(AFTER_ARGUMENTS)}`;
   });
@@ -50,4 +50,10 @@ function toolCalls(writer: GrammarWriter, spec: ToolCalls): string {
   const calls = writer.reserve();
   writer.define(calls, `${call} ${anyOf([calls, '""'])}`);
   return calls;
+}
+
+/** Arguments are an object, also where a schema without any keyword leaves that open. */
+function argumentsGrammar(writer: GrammarWriter, schema: object, toolName: string): string {
+  if (Object.keys(schema).length === 0) return anyObject(writer);
+  return addSchema(writer, schema, `tools.${toolName}`);
 }

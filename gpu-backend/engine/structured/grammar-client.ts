@@ -22,7 +22,7 @@ const THREAD_URL = new URL("./grammar-thread-start.mjs", import.meta.url);
  * A mask comes within a millisecond, while the model computes. Longer than this the step, and with it
  * every other sequence, waits for none.
  */
-const MASK_MS_MAX = 2000;
+const MASK_MS_MAX = 5000;
 
 /**
  * One grammar in a thread of its own, so that whatever it does to the library it does to itself: an

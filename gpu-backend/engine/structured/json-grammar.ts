@@ -1,10 +1,13 @@
-import { characters, PLAIN_CHARACTERS } from "./character-set.ts";
+import { ALL_CHARACTERS, CharacterSet, characters, PLAIN_CHARACTERS } from "./character-set.ts";
 import { type GrammarWriter, literal } from "./grammar-writer.ts";
 
 /**
  * The rules of JSON as we write it: `", "` and `": "` between parts and no other whitespace. With
  * free whitespace a model that has lost its way writes blanks until its tokens are used up.
  */
+
+const ASCII = new CharacterSet([[0, 0x7f]]);
+const PLAIN_ASCII = PLAIN_CHARACTERS.minus(ALL_CHARACTERS.minus(ASCII));
 
 const HEX = "[0-9A-Fa-f]";
 /** Half a surrogate pair is no character, so `\ud83d` comes with its other half or not at all. */
@@ -61,7 +64,7 @@ export function anyArray(writer: GrammarWriter): string {
   });
 }
 
-/** At most 16 digits before the point, and exponents of two: larger numbers are infinite to many readers. */
+/** At most 16 digits before the point and two of exponent: no reader takes it for infinite. */
 export function anyNumber(writer: GrammarWriter): string {
   return writer.shared(
     "number",
@@ -98,8 +101,15 @@ export function otherName(writer: GrammarWriter, names: readonly string[]): stri
   const rest = writer.shared("name_rest", () =>
     ['"\\""', ...PLAIN_CHARACTERS.toAlternatives("name_rest")].join(" | "),
   );
-  const others = PLAIN_CHARACTERS.minus(characters([...restsByFirst.keys()].join("")));
+  // Names are mostly ASCII; one rule for all that is not keeps the others a sixth as long.
+  const firsts = [...restsByFirst.keys()];
+  const isAscii = firsts.every((first) => ASCII.has(first));
+  const others = (isAscii ? PLAIN_ASCII : PLAIN_CHARACTERS).minus(characters(firsts.join("")));
   const alternatives = others.toAlternatives(rest);
+  if (isAscii) {
+    const beyond = PLAIN_CHARACTERS.minus(ASCII).toAlternatives(rest).join(" | ");
+    alternatives.push(writer.shared("name_beyond_ascii", () => beyond));
+  }
   if (!names.includes("")) alternatives.push('"\\""');
   for (const [first, rests] of restsByFirst) {
     alternatives.push(`${literal(first)} ${otherName(writer, rests)}`);

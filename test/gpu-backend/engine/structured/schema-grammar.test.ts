@@ -119,6 +119,7 @@ describe("checkSchema()", () => {
       nested(32),
       { type: "string", maxLength: 500 },
       { type: "object", properties: named(500) },
+      { type: "object", properties: named(200), additionalProperties: true },
       { enum: Array.from({ length: 1000 }, (_, index) => index) },
       { type: "object", properties: { a: { $ref: "#" } } },
       { type: "array", items: { $ref: "#" } },

@@ -18,6 +18,7 @@ const SCHEMAS: Readonly<Record<string, Schema>> = {
     required: ["city"],
   },
   now: { type: "object", properties: {} },
+  search: {},
 };
 
 type ToolCalls = Extract<ConstraintSpec, { kind: "tool-calls" }>;
@@ -47,12 +48,14 @@ const BROKEN = [
   '<tool_call>{"name": "now", "arguments": {"city": "Paris"}}</tool_call>',
   "<tool_call>now</tool_call>",
   '<tool_call>{"name": "now", "arguments": {}}',
+  '<tool_call>{"name": "search", "arguments": 5}</tool_call>',
 ];
+const SEARCH = '<tool_call>{"name": "search", "arguments": {"what": [5]}}</tool_call>';
 
 describe.each([true, false])("with parallel calls %s", (isParallel) => {
   test("a required call stands alone, and has arguments that its tool takes", async () => {
     const required = { demand: "required", isParallel } as const;
-    for (const text of [WEATHER, NOW]) expect(await isAllowed(required, text)).toBe(true);
+    for (const text of [WEATHER, NOW, SEARCH]) expect(await isAllowed(required, text)).toBe(true);
     for (const text of [...BROKEN, "", "No.", `No. ${NOW}`, `${NOW} and`]) {
       expect([text, await isAllowed(required, text)]).toEqual([text, false]);
     }
