@@ -5,7 +5,7 @@ import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "./metri
 export type Operation = "chat" | "text_completion" | "embeddings";
 
 /** One request that has ended; durations in ms. */
-export interface EndedOperation {
+interface EndedOperation {
   readonly operation: Operation;
   /** The served model's name: a client's own would be a label without bound. */
   readonly model: string;
@@ -26,6 +26,7 @@ export interface GenAiMetrics {
 
 const LABELS = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"] as const;
 
+/** Adds the three histograms to a registry. */
 export function createGenAiMetrics(registry: Registry): GenAiMetrics {
   const registers = [registry];
   const duration = new Histogram({

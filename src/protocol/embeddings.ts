@@ -1,6 +1,7 @@
 import * as z from "zod";
+import { CacheSalt } from "./generation-parameters.ts";
 import { ModelId } from "./ids.ts";
-import { integerWithin, onlyNeutral, optional, withDefault } from "./parameter-schemas.ts";
+import { integerWithin, onlyNeutral, withDefault } from "./parameter-schemas.ts";
 import { TextInputs } from "./text-input.ts";
 
 /** A request for the vectors of texts. */
@@ -9,8 +10,7 @@ export const EmbeddingsRequest = z.object({
   input: TextInputs,
   encoding_format: withDefault(z.enum(["float", "base64"]), "float"),
   dimensions: onlyNeutral(integerWithin(1), () => false, "absent"),
-  cache_salt: optional(z.string()),
-  user: optional(z.string()),
+  cache_salt: CacheSalt,
 });
 export type EmbeddingsRequest = z.infer<typeof EmbeddingsRequest>;
 

@@ -69,6 +69,9 @@ function issueOf(code: Parameters<typeof faultOf>[0], expected: string, path: st
   return { code: "custom" as const, message, params, path };
 }
 
+/** The client's own namespace of cached prompts. */
+export const CacheSalt = optional(z.string().max(CACHE_SALT_CHARACTERS_MAX));
+
 /**
  * What chats and completions have in common, defaults filled in. `temperature` 0 and `top_p` 0 are
  * greedy; `top_k` 0 keeps all tokens; `priority` is more urgent the lower it is.
@@ -110,7 +113,7 @@ export const GENERATION_PARAMETERS = {
     }),
   ),
   priority: withDefault(integerWithin(-PRIORITY_MAX, PRIORITY_MAX), 0),
-  cache_salt: optional(z.string().max(CACHE_SALT_CHARACTERS_MAX)),
+  cache_salt: CacheSalt,
 };
 
 const Generation = z.object(GENERATION_PARAMETERS);

@@ -46,7 +46,35 @@ function splitsOf(whole: string): string[][] {
   );
 }
 
+/** The definition where strings that end within `exemptLength` do not count. */
+function cutBehind(whole: string, stops: readonly string[], exemptLength: number) {
+  for (let end = exemptLength + 1; end <= whole.length; end += 1) {
+    const stop = stops.find((candidate) => whole.slice(0, end).endsWith(candidate));
+    if (stop !== undefined) return { withoutStop: whole.slice(0, end - stop.length), end };
+  }
+  return { withoutStop: whole, end: whole.length };
+}
+
 describe("StopStrings", () => {
+  test("strings that end in an exempt piece stay, those that only begin there are cut", () => {
+    fc.assert(
+      fc.property(text(5), text(6), stopLists, fc.boolean(), (exempt, rest, stops, isIncluded) => {
+        const whole = exempt + rest;
+        const { withoutStop, end } = cutBehind(whole, stops, exempt.length);
+        for (const pieces of splitsOf(rest)) {
+          const stopStrings = new StopStrings(stops, { isIncluded });
+          const told = [
+            stopStrings.push(exempt, true),
+            ...pieces.map((piece) => stopStrings.push(piece)),
+          ];
+          const all = told.map((result) => result.text).join("") + stopStrings.end();
+          const wanted = isIncluded ? whole.slice(0, end) : withoutStop;
+          expect(all).toBe(wanted);
+        }
+      }),
+    );
+  });
+
   test("every split of a text is cut as the definition says", () => {
     fc.assert(
       fc.property(text(7), stopLists, (whole, stops) => {
