@@ -2,6 +2,7 @@ import { createHmac } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
 import type { LiveConfiguration } from "../src/tenants/live-configuration.ts";
 import { parseConfiguration } from "../src/tenants/configuration.ts";
+import { formatPath } from "../src/tenants/references.ts";
 import { CommandFailure, messageOf } from "./command.ts";
 import type { DocumentPath } from "./yaml-document.ts";
 import { parseYaml } from "./yaml-document.ts";
@@ -52,17 +53,25 @@ export async function readConfigurationFile(
   }
   const { document } = yaml;
   const parsed = parseConfiguration(document.value, options);
-  if (parsed.kind === "ok") {
+  const repeats = document.repeatedKeys.map(({ path, line, firstLine }) => ({
+    file,
+    line,
+    path: formatPath(path),
+    message: `the key is there twice: first on line ${firstLine}`,
+  }));
+  if (parsed.kind === "ok" && repeats.length === 0) {
     const { configuration } = parsed;
     return { kind: "ok", file, configuration, document: document.value, lineOf: document.lineOf };
   }
-  const problems = parsed.problems.map(({ path, message }) => ({
+  const found = parsed.kind === "ok" ? [] : parsed.problems;
+  const problems = found.map(({ path, message }) => ({
     file,
     line: document.lineOf(path),
     path: formatPath(path),
     message,
   }));
-  return { kind: "invalid", problems: problems.toSorted((a, b) => a.line - b.line) };
+  const all = [...repeats, ...problems];
+  return { kind: "invalid", problems: all.toSorted((a, b) => a.line - b.line) };
 }
 
 /** Like `readConfigurationFile`, for those who cannot go on without the file: throws its problems. */
@@ -78,6 +87,21 @@ export async function requireConfigurationFile(
 /** `sluice.yaml:12 tenants.acme.class: expected …, found …` */
 export function formatProblem({ file, line, path, message }: FileProblem): string {
   return `${file}:${line}${path === "" ? "" : ` ${path}`}: ${message}`;
+}
+
+/** Finds what is allowed and still probably not meant: keys that no gateway takes any more. */
+export function findWarnings(checked: CheckedFile, nowMs: number): readonly FileProblem[] {
+  const { file, configuration, lineOf } = checked;
+  const indexByTenant = new Map<string, number>();
+  return configuration.keys.flatMap(({ tenantId, expiresAtMs = Number.POSITIVE_INFINITY }) => {
+    // The live keys are those of the file in its order, tenant after tenant.
+    const index = indexByTenant.get(tenantId) ?? 0;
+    indexByTenant.set(tenantId, index + 1);
+    if (nowMs < expiresAtMs) return [];
+    const path = ["tenants", tenantId, "keys", index, "expires"];
+    const message = "this key has expired already, so requests with it are refused";
+    return [{ file, line: lineOf(path), path: formatPath(path), message }];
+  });
 }
 
 /** Hashes an API key as the gateway does: HMAC-SHA-256 under the pepper, 64 hex digits. */
@@ -98,13 +122,4 @@ async function readText(file: string): Promise<string> {
     if (error instanceof CommandFailure) throw error;
     throw new CommandFailure(`Cannot read the configuration file: ${messageOf(error)}`);
   }
-}
-
-function formatPath(path: DocumentPath): string {
-  return path
-    .map((step, index) => {
-      if (typeof step === "number") return `[${step}]`;
-      return index === 0 ? step : `.${step}`;
-    })
-    .join("");
 }

@@ -1,5 +1,15 @@
-import type { Alias, Document, Node, Pair } from "yaml";
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, visit } from "yaml";
+import type { Alias, Document, Node, Pair, YAMLError, YAMLMap } from "yaml";
+import {
+  isAlias,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  visit,
+} from "yaml";
 
 /** Where in a document something stands: keys of mappings and 0-based indices of sequences. */
 export type DocumentPath = readonly (string | number)[];
@@ -16,6 +26,15 @@ export interface YamlDocument {
   readonly value: unknown;
   /** The 1-based line of a path, or of the nearest part of it that exists. */
   readonly lineOf: (path: DocumentPath) => number;
+  /** Keys that their mapping has already; the value has the last of each. */
+  readonly repeatedKeys: readonly RepeatedKey[];
+}
+
+/** A key that is in its mapping for the second time. */
+export interface RepeatedKey {
+  readonly path: DocumentPath;
+  readonly line: number;
+  readonly firstLine: number;
 }
 
 /** Parses one YAML document; its faults are all told at once. */
@@ -25,10 +44,12 @@ export function parseYaml(
   | { readonly kind: "ok"; readonly document: YamlDocument }
   | { readonly kind: "invalid"; readonly faults: readonly YamlFault[] } {
   const lineCounter = new LineCounter();
-  const document = parseDocument(text, { lineCounter, prettyErrors: false });
+  // Keys that are there twice are ours to find: yaml's own complaint does not say which key it is,
+  // and as a fault of the text it would hide everything that is wrong with the content.
+  const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
   const lineAt = (offset: number) => Math.max(lineCounter.linePos(offset).line, 1);
   const faults = [
-    ...document.errors.map((error) => ({ line: lineAt(error.pos[0]), message: error.message })),
+    ...document.errors.map((error) => ({ line: lineAt(error.pos[0]), message: messageOf(error) })),
     ...listUnresolvedAliases(document).map(({ source, range }) => ({
       line: lineAt(range?.[0] ?? 0),
       message: `There is no anchor &${source}`,
@@ -38,12 +59,49 @@ export function parseYaml(
 
   const lineOf = (path: DocumentPath) => lineAt(findOffset(document, path));
   try {
-    return { kind: "ok", document: { value: document.toJS(), lineOf } };
+    const repeatedKeys = findRepeatedKeys(document, lineAt);
+    return { kind: "ok", document: { value: document.toJS(), lineOf, repeatedKeys } };
   } catch (error) {
     // Aliases of aliases of aliases: the text is small, the value would not be.
     if (!(error instanceof ReferenceError)) throw error;
     return { kind: "invalid", faults: [{ line: 1, message: error.message }] };
   }
+}
+
+function messageOf({ code, message }: YAMLError): string {
+  return code === "MULTIPLE_DOCS"
+    ? "Expected one YAML document, found a second one that begins here"
+    : message;
+}
+
+function findRepeatedKeys(
+  document: Document,
+  lineAt: (offset: number) => number,
+): readonly RepeatedKey[] {
+  const repeated: RepeatedKey[] = [];
+  visit(document, {
+    Map(_key, map, ancestors) {
+      const lineByKey = new Map<string, number>();
+      for (const pair of map.items) {
+        const key = keyOf(pair);
+        if (key === undefined || !isNode(pair.key)) continue;
+        const line = lineAt(pair.key.range?.[0] ?? 0);
+        const firstLine = lineByKey.get(key);
+        if (firstLine === undefined) lineByKey.set(key, line);
+        else repeated.push({ path: [...pathOf(ancestors, map), key], line, firstLine });
+      }
+    },
+  });
+  return repeated;
+}
+
+/** The path of a mapping from all that it lies in, outermost first. */
+function pathOf(ancestors: readonly unknown[], map: YAMLMap): DocumentPath {
+  const chain = [...ancestors, map];
+  return chain.flatMap((outer, index) => {
+    if (isPair(outer)) return [keyOf(outer) ?? "?"];
+    return isSeq(outer) ? [outer.items.indexOf(chain[index + 1])] : [];
+  });
 }
 
 function listUnresolvedAliases(document: Document): readonly Alias[] {
@@ -74,7 +132,8 @@ function stepInto(
   step: string | number,
 ): { readonly node: Node | null; readonly offset: number | undefined } | undefined {
   if (isMap(node)) {
-    const pair = node.items.find(
+    // Of a key that is there twice the last one counts, as it does for the value.
+    const pair = node.items.findLast(
       (entry): entry is Pair<Node, Node | null> => keyOf(entry) === `${step}`,
     );
     return pair && { node: pair.value, offset: pair.key.range?.[0] };

@@ -1,7 +1,12 @@
 import * as z from "zod";
 import type { Command, Terminal } from "../command.ts";
 import { EXIT_CODES, WrongUse } from "../command.ts";
-import { formatProblem, keyHasher, readConfigurationFile } from "../read-configuration.ts";
+import {
+  findWarnings,
+  formatProblem,
+  keyHasher,
+  readConfigurationFile,
+} from "../read-configuration.ts";
 import { flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 
 const FLAGS = z.object({
@@ -15,7 +20,7 @@ export const checkCommand: Command = {
   synopsis: "FILE [flags]",
   summary: "Check a configuration file",
   help: `Checks FILE as the gateway would, without asking one. Every problem is named at once, as
-file:line path: what was expected and what was found.
+file:line path: what was expected and what was found. A key that has expired is a warning only.
 
 ${toHelpLines(FLAGS)}`,
   run: runCheck,
@@ -31,12 +36,13 @@ async function runCheck(words: readonly string[], terminal: Terminal): Promise<n
     hashKey: keyHasher("check"),
   });
   const problems = read.kind === "ok" ? [] : read.problems;
+  const warnings = read.kind === "ok" ? findWarnings(read, Date.now()) : [];
   if (flags.json) {
-    terminal.print(JSON.stringify({ file, ok: problems.length === 0, problems }));
-  } else if (problems.length === 0) {
-    terminal.print(`${file} is right`);
-  } else {
-    for (const problem of problems) terminal.complain(formatProblem(problem));
+    terminal.print(JSON.stringify({ file, ok: problems.length === 0, problems, warnings }));
+    return problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.failure;
   }
+  for (const problem of problems) terminal.complain(formatProblem(problem));
+  for (const warning of warnings) terminal.complain(`Warning: ${formatProblem(warning)}`);
+  if (problems.length === 0) terminal.print(`${file} is right`);
   return problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.failure;
 }

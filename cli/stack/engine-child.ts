@@ -14,6 +14,11 @@ export interface EngineOptions {
   readonly gatewaySocketUrl: string;
 }
 
+/** How long the requests that run may take to finish when the stack is stopped. */
+const DRAIN_MS = 10_000;
+/** What an engine may need beyond that, to let go of its listeners and its thread. */
+const EXIT_AFTER_DRAIN_MS = 3000;
+
 /** Returns how to start one engine: it stops when its stdin ends, which is when we are gone. */
 export function planEngineChild(
   plan: EnginePlan,
@@ -26,6 +31,7 @@ export function planEngineChild(
     "--precision": options.precision,
     "--pool-url": `${options.gatewaySocketUrl}/internal/pools/${encodeURIComponent(plan.poolId)}`,
     "--advertise-url": plan.endpointUrl,
+    "--drain-ms": String(DRAIN_MS),
     ...(options.modelFolder === undefined ? {} : { "--model": options.modelFolder }),
   };
   return {
@@ -40,6 +46,7 @@ export function planEngineChild(
     ],
     folder: PACKAGE_ROOT,
     environment: { ...process.env, SLUICE_REPLICA_SECRET: options.replicaSecret },
+    stopGraceMs: DRAIN_MS + EXIT_AFTER_DRAIN_MS,
   };
 }
 

@@ -1,14 +1,19 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import type { ErrorCode } from "../../src/protocol/errors.ts";
 import type { ReplicaState } from "../../src/replicas/replica.ts";
 import type { AdminAccess } from "../admin-client.ts";
 import { fetchStatus } from "../admin-client.ts";
 import type { Child } from "./child.ts";
+import { FailureStreak } from "./failure-streak.ts";
 import { isBuildFailure } from "./gateway-child.ts";
 import { pollUntil } from "./poll.ts";
 import { StackFailure } from "./stack-failure.ts";
 
 const ANSWER_WITHIN_MS = 2000;
+const WATCH_EVERY_MS = 2000;
+// Longer than at the start, since by now others use the machine's cores as well.
+const WATCHED_ANSWER_WITHIN_MS = 5000;
 const SERVING: ReplicaState = "ready";
 
 /** Waits until the gateway answers; throws `StackFailure` if it says that it never will. */
@@ -21,7 +26,7 @@ export async function awaitGateway(
     if (gateway.tail.some(isBuildFailure)) {
       throw new StackFailure("The gateway cannot start", gateway.tail);
     }
-    const health = await askHealth(url);
+    const health = await askHealth(url, ANSWER_WITHIN_MS);
     if (health.kind === "misconfigured") throw new StackFailure(health.reason, []);
     return health.kind === "serving";
   }, signal);
@@ -43,6 +48,30 @@ export async function awaitReplicas(
   }, signal);
 }
 
+/**
+ * Asks a gateway that has served whether it still does, until `signal`; throws `StackFailure` once it
+ * has not for a while. Its workerd programs are not children of ours, and wrangler, which is, goes on
+ * without them as if nothing had happened.
+ */
+export async function watchGateway(
+  url: string,
+  gateway: Child,
+  signal: AbortSignal,
+): Promise<void> {
+  const streak = new FailureStreak();
+  for (;;) {
+    // oxlint-disable-next-line no-await-in-loop
+    await sleep(WATCH_EVERY_MS, undefined, { signal }).catch(() => undefined);
+    if (signal.aborted) return;
+    // oxlint-disable-next-line no-await-in-loop
+    const health = await askHealth(url, WATCHED_ANSWER_WITHIN_MS);
+    if (signal.aborted) return;
+    if (streak.take(health.kind === "serving", performance.now())) {
+      throw new StackFailure(`The gateway at ${url} no longer answers`, gateway.tail);
+    }
+  }
+}
+
 type Health =
   | { readonly kind: "serving" }
   | { readonly kind: "silent" }
@@ -52,10 +81,10 @@ const Misconfigured = z.object({
   error: z.object({ code: z.literal("not_configured" satisfies ErrorCode), message: z.string() }),
 });
 
-async function askHealth(url: string): Promise<Health> {
+async function askHealth(url: string, withinMs: number): Promise<Health> {
   try {
     const response = await fetch(`${url}/health`, {
-      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      signal: AbortSignal.timeout(withinMs),
     });
     const answer: unknown = await response.json();
     if (response.ok) return { kind: "serving" };

@@ -9,7 +9,7 @@ import { EngineSupervisor } from "./engine-supervisor.ts";
 import type { GatewayAddress } from "./gateway-child.ts";
 import { toLocalUrl } from "./gateway-child.ts";
 import { pollUntil, whenAborted } from "./poll.ts";
-import { awaitGateway, awaitReplicas } from "./readiness.ts";
+import { awaitGateway, awaitReplicas, watchGateway } from "./readiness.ts";
 import type { Secrets } from "./secrets.ts";
 import type { StackEvent } from "./stack-event.ts";
 import { StackFailure } from "./stack-failure.ts";
@@ -39,12 +39,14 @@ export interface StackEnding {
 
 const READY_WITHIN_MS = 120_000;
 const CAUSE_WITHIN_MS = 1000;
+/** What an engine wrote last still has to pass through the gateway to the client. */
+const LAST_BYTES_WITHIN_MS = 500;
 
 /**
  * Runs a gateway and its engines as one thing, from their start until `ending.stop`; when it
  * returns or throws, every part is gone. An engine that dies is started again while the others
- * serve. Throws `StackFailure` if the gateway dies, an engine will not stay up, or the parts do not
- * come to serve together; `onReady` is called once they do.
+ * serve. Throws `StackFailure` if the gateway dies or falls silent, an engine will not stay up, or the
+ * parts do not come to serve together; `onReady` is called once they do.
  */
 export async function runStack(
   wiring: StackWiring,
@@ -65,7 +67,11 @@ export async function runStack(
   ending.kill.addEventListener("abort", killAll, { once: true });
   try {
     await becomeReady(wiring, { gateway, engines }, over);
-    if (!over.aborted) onReady();
+    if (!over.aborted) {
+      onReady();
+      const gatewayUrl = toLocalUrl("http", wiring.gateway.address);
+      watchGateway(gatewayUrl, gateway, over).catch(lose);
+    }
   } catch (failure) {
     // A part that dies shows first as a connection that is refused; its own end says more.
     await Promise.race([whenAborted(over), sleep(CAUSE_WITHIN_MS)]);
@@ -73,10 +79,23 @@ export async function runStack(
   }
   await whenAborted(over);
 
-  // The gateway goes first: with it go the streams that an engine would wait for.
-  await gateway.stop();
-  await Promise.all(engines.map((engine) => engine.stop()));
+  await stopParts(gateway, engines, ending.kill);
   if (lost.signal.aborted) throw lost.signal.reason;
+}
+
+/**
+ * Stops the engines, which take nothing new and finish what runs, and only then the gateway through
+ * which that goes out: so every stream gets its end.
+ */
+async function stopParts(
+  gateway: Child,
+  engines: readonly EngineSupervisor[],
+  kill: AbortSignal,
+): Promise<void> {
+  await Promise.all(engines.map((engine) => engine.stop()));
+  const signal = AbortSignal.any([kill, AbortSignal.timeout(LAST_BYTES_WITHIN_MS)]);
+  await Promise.race([gateway.exited, whenAborted(signal)]);
+  await gateway.stop();
 }
 
 type Lose = (failure: unknown) => void;

@@ -102,10 +102,16 @@ export const TenantSection = section({
 
 /** `sluice.yaml` as it is written, units resolved. Names in it may still point nowhere. */
 export const ConfigurationFile = section({
-  models: mappingOf(ModelName, ModelSection, { max: CONFIGURATION_LIMITS.modelsMax }),
-  pools: mappingOf(Name, PoolSection, { max: CONFIGURATION_LIMITS.poolsMax }),
+  models: mappingOf(ModelName, ModelSection, {
+    max: CONFIGURATION_LIMITS.modelsMax,
+    entry: "model",
+  }),
+  pools: mappingOf(Name, PoolSection, { max: CONFIGURATION_LIMITS.poolsMax, entry: "pool" }),
   classes: mappingOf(Name, ClassSection, { max: CONFIGURATION_LIMITS.classesMax }).exactOptional(),
-  tenants: mappingOf(Name, TenantSection, { max: CONFIGURATION_LIMITS.tenantsMax }),
+  tenants: mappingOf(Name, TenantSection, {
+    max: CONFIGURATION_LIMITS.tenantsMax,
+    entry: "tenant",
+  }),
 });
 export type ConfigurationFile = z.infer<typeof ConfigurationFile>;
 

@@ -106,12 +106,16 @@ function describe(found: unknown): string {
   if (found === undefined || found === null) return "nothing";
   if (typeof found === "string") return quote(found.replace(CREDENTIALS, "//…@"));
   if (Array.isArray(found)) return found.length === 0 ? "an empty list" : "a list";
-  if (typeof found === "object") return "a mapping";
+  if (typeof found === "object") {
+    const size = found instanceof Map ? found.size : Object.keys(found).length;
+    return size === 0 ? "an empty mapping" : "a mapping";
+  }
   return typeof found === "number" || typeof found === "boolean" ? `${found}` : typeof found;
 }
 
 function describeSecret(found: unknown): string {
-  return typeof found === "string" ? `${found.length} other characters` : describe(found);
+  if (typeof found !== "string" || found === "") return describe(found);
+  return found.length === 1 ? "one other character" : `${found.length} other characters`;
 }
 
 function quote(text: string): string {

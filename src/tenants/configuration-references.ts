@@ -6,7 +6,7 @@ import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import { isMapping } from "./notation.ts";
 import type { DocumentPath, Mention } from "./references.ts";
-import { findRepeats, findUnknown } from "./references.ts";
+import { findRepeats, findUnknown, formatPath } from "./references.ts";
 import { parseDateAtMs } from "./units.ts";
 
 /** What is allowed of keys, and how one becomes the hash under which it is stored. */
@@ -70,7 +70,7 @@ function repeats(
 ): ConfigurationProblem[] {
   return findRepeats(mentionsOf(parts, identify)).map(({ repeat, first }) => ({
     path: repeat.path,
-    message: `is there twice: first at ${first.path.join(".")}`,
+    message: `is there twice: first at ${formatPath(first.path)}`,
   }));
 }
 

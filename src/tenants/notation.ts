@@ -35,16 +35,23 @@ export function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
 
 /**
  * A mapping of at most `max` keys that the writer chooses. It becomes a Map, because `constructor` is
- * a fine name for a tenant.
+ * a fine name for a tenant. With `entry`, the name of one entry, it must not be empty.
  */
 export function mappingOf<Key extends z.ZodType, Value extends z.ZodType>(
   key: Key,
   value: Value,
-  { max, expected = `a mapping of at most ${max} entries` }: { max: number; expected?: string },
+  {
+    max,
+    expected = `a mapping of at most ${max} entries`,
+    entry,
+  }: { max: number; expected?: string; entry?: string },
 ) {
   return z.preprocess(
     (found) => (isMapping(found) ? new Map(Object.entries(found)) : found),
-    z.map(key, value, expected).max(max, expected),
+    z
+      .map(key, value, expected)
+      .min(entry === undefined ? 0 : 1, `at least one ${entry}`)
+      .max(max, expected),
   );
 }
 

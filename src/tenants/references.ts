@@ -7,6 +7,16 @@ export interface Mention {
   readonly path: DocumentPath;
 }
 
+/** Writes a path as people do: `pools.local.replicas[0].url`. */
+export function formatPath(path: readonly (string | number)[]): string {
+  return path
+    .map((step, index) => {
+      if (typeof step === "number") return `[${step}]`;
+      return index === 0 ? step : `.${step}`;
+    })
+    .join("");
+}
+
 /** Returns every mention whose name was there before, each with the mention that had it first. */
 export function findRepeats(mentions: readonly Mention[]): { repeat: Mention; first: Mention }[] {
   const firstByName = new Map<string, Mention>();

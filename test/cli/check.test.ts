@@ -26,6 +26,17 @@ tenants:
     class: interactive
 `;
 
+const RIGHT = `models: { tiny: { context: 2048, pool: local } }
+pools: { local: { engine: sluice, replicas: [{ url: http://127.0.0.1:9101 }] } }
+tenants:
+  acme:
+    keys:
+      - { name: prod, hash: "hmac-sha256:${"a".repeat(64)}" }
+      - { name: old, hash: "hmac-sha256:${"b".repeat(64)}", expires: 2020-01-01 }
+    models: [tiny]
+    class: interactive
+`;
+
 describe("sluice check", () => {
   test("the bundled local configuration is right, for a local gateway only", async () => {
     expect(await runRecorded("check", "--local", LOCAL_FILE)).toEqual({
@@ -58,7 +69,44 @@ describe("sluice check", () => {
         { file, line: 2, path: "models.tiny.pool", message: expect.stringContaining("locl") },
         { file, line: 7, path: "tenants.acme.keys[0].hash", message: expect.any(String) },
       ],
+      warnings: [],
     });
+  });
+
+  test("a key that is there twice is named, and hides nothing else", async () => {
+    const file = write("twice.yaml", `${WRONG}  acme: { keys: [], models: [tiny], class: none }\n`);
+    const { exitCode, stderr } = await runRecorded("check", file);
+    expect(exitCode).toBe(1);
+    const lines = stderr.split("\n");
+    expect(lines).toContain(`${file}:10 tenants.acme: the key is there twice: first on line 6`);
+    expect(lines.some((line) => line.startsWith(`${file}:2 models.tiny.pool: `))).toBe(true);
+    expect(lines.some((line) => line.startsWith(`${file}:10 tenants.acme.class: `))).toBe(true);
+  });
+
+  test("a repeated key alone is enough to refuse a file", async () => {
+    const file = write("repeated.yaml", RIGHT.replace("context:", "context: 1024, context:"));
+    expect(await runRecorded("check", file)).toEqual({
+      exitCode: 1,
+      stdout: "",
+      stderr: `${file}:1 models.tiny.context: the key is there twice: first on line 1`,
+    });
+  });
+
+  test("a key that has expired is a warning with its line, and the file is right", async () => {
+    const file = write("expired.yaml", RIGHT);
+    const warning = {
+      file,
+      line: 7,
+      path: "tenants.acme.keys[1].expires",
+      message: "this key has expired already, so requests with it are refused",
+    };
+    expect(await runRecorded("check", file)).toEqual({
+      exitCode: 0,
+      stdout: `${file} is right`,
+      stderr: `Warning: ${file}:7 ${warning.path}: ${warning.message}`,
+    });
+    const { stdout } = await runRecorded("check", file, "--json");
+    expect(JSON.parse(stdout)).toEqual({ file, ok: true, problems: [], warnings: [warning] });
   });
 
   test("a text that is not YAML is told by its lines", async () => {

@@ -66,14 +66,35 @@ describe("parseYaml()", () => {
   });
 
   test("every fault of a text is told with its line", () => {
-    const result = parseYaml("a: 1\na: 2\nb: [1\nc: {\n");
+    const result = parseYaml("a: 1\nb: [1\nc: {\n");
     if (result.kind === "ok") throw new Error("expected faults");
-    expect(result.faults.map((fault) => fault.line)).toContain(2);
+    expect(result.faults.map((fault) => fault.line)).toContain(3);
     expect(result.faults.length).toBeGreaterThan(1);
   });
 
-  test("two documents in one text are refused", () => {
-    expect(parseYaml("a: 1\n---\nb: 2\n").kind).toBe("invalid");
+  test("a second document is refused on its first line, in words about the text", () => {
+    expect(parseYaml("a: 1\n---\nb: 2\n")).toEqual({
+      kind: "invalid",
+      faults: [
+        { line: 2, message: "Expected one YAML document, found a second one that begins here" },
+      ],
+    });
+  });
+
+  test("a key that is there twice is found at any depth, and the last one counts", () => {
+    const { repeatedKeys, value, lineOf } = parsed(
+      "pools:\n  local:\n    - url: a\n    - url: b\n      url: c\n  7: x\npools:\n  local: d\n",
+    );
+    expect(repeatedKeys).toEqual([
+      { path: ["pools"], line: 7, firstLine: 1 },
+      { path: ["pools", "local", 1, "url"], line: 5, firstLine: 4 },
+    ]);
+    expect(value).toEqual({ pools: { local: "d" } });
+    expect(lineOf(["pools", "local"])).toBe(8);
+  });
+
+  test("one key in two mappings is no repetition", () => {
+    expect(parsed(TEXT).repeatedKeys).toEqual([]);
   });
 
   test("an alias without an anchor is a fault on its own line", () => {

@@ -1,8 +1,13 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
+import type { SseFrame } from "../../src/protocol/sse.ts";
 import { eventually } from "../support/eventually.ts";
 import type { LiveProgram } from "../support/live-programs.ts";
-import { descendantsOf, isAlive } from "../support/live-programs.ts";
+import { descendantsOf, isAlive, isStopped } from "../support/live-programs.ts";
 import { RunningStack } from "./support/running-stack.ts";
+
+const STREAM_COUNT = 3;
+const SAME_WISH_PASSED_MS = 700;
 
 let stack: RunningStack;
 afterEach(() => stack?.dispose());
@@ -19,6 +24,22 @@ async function startWithPrograms(): Promise<readonly LiveProgram[]> {
   return programs;
 }
 
+/** Reads a streamed answer to its end; tells when its first frame is there. */
+async function readStream(onFirst: () => void): Promise<readonly SseFrame[]> {
+  const frames: SseFrame[] = [];
+  for await (const frame of stack.streamStory("chat")) {
+    frames.push(frame);
+    if (frames.length === 1) onFirst();
+  }
+  return frames;
+}
+
+/** A stream has one end, and nothing after it: `[DONE]` or an error. */
+function isWhole(frames: readonly SseFrame[]): boolean {
+  const ends = frames.filter(({ data, event }) => data === "[DONE]" || event === "error");
+  return ends.length === 1 && ends[0] === frames.at(-1);
+}
+
 async function expectNothingLeft(programs: readonly LiveProgram[]): Promise<void> {
   expect(programs.filter(({ pid }) => isAlive(pid))).toEqual([]);
   expect(await stack.listTakenPorts()).toEqual([]);
@@ -26,24 +47,35 @@ async function expectNothingLeft(programs: readonly LiveProgram[]): Promise<void
 }
 
 describe("sluice up", () => {
-  test("Ctrl-C in the middle of a stream stops everything that was started", async () => {
+  test("Ctrl-C in the middle of streams lets each come to its end, then stops everything", async () => {
     const programs = await startWithPrograms();
-    const chunks = await stack.clientOf("chat").chat.completions.create({
-      model: "sluice-tiny",
-      messages: [{ role: "user", content: "Tell me a very long story." }],
-      stream: true,
-    });
-    const reading = (async () => {
-      let received = 0;
-      for await (const _ of chunks) {
-        received += 1;
-        if (received === 1) process.kill(stack.pid, "SIGINT");
-      }
-    })();
-    // The stream is cut; how the client words that is not the point.
-    await Promise.allSettled([reading]);
+    let begun = 0;
+    const onFirst = () => {
+      begun += 1;
+      if (begun === STREAM_COUNT) process.kill(stack.pid, "SIGINT");
+    };
+    const streams = Array.from({ length: STREAM_COUNT }, () => readStream(onFirst));
+    for (const frames of await Promise.all(streams)) expect(isWhole(frames)).toBe(true);
     expect(await stack.ended()).toBe("exit code 0");
     expect(stack.eventsOf("stopped")).toHaveLength(1);
+    await expectNothingLeft(programs);
+  });
+
+  test("a second Ctrl-C does not wait for an engine that cannot finish", async () => {
+    const programs = await startWithPrograms();
+    const [engine] = stack.engines;
+    const reading = Promise.allSettled([
+      readStream(() => process.kill(engine?.pid ?? 0, "SIGSTOP")),
+    ]);
+    await eventually("the stream has begun", () => isStopped(engine?.pid ?? 0));
+    process.kill(stack.pid, "SIGINT");
+    // One that follows more closely would count as the same Ctrl-C.
+    await sleep(SAME_WISH_PASSED_MS);
+    expect(isAlive(stack.pid)).toBe(true);
+    process.kill(stack.pid, "SIGINT");
+    // Far less than the engine is given after the first one.
+    await eventually("the command line has ended", () => !isAlive(stack.pid), 5000);
+    await reading;
     await expectNothingLeft(programs);
   });
 
@@ -62,6 +94,21 @@ describe("sluice up", () => {
     expect(await stack.ended()).toBe("exit code 1");
     expect(stack.eventsOf("failed")).toEqual([
       expect.objectContaining({ sentence: expect.stringMatching(/^The gateway died \(.+\)$/) }),
+    ]);
+    await expectNothingLeft(programs);
+  });
+
+  // One listens on the port, the other one runs the Worker; wrangler outlives the death of either.
+  test.each([0, 1])("the death of workerd %i is found out and is the end of all", async (index) => {
+    const programs = await startWithPrograms();
+    const workerds = programs.filter(({ commandLine }) => /^\S*workerd /.test(commandLine));
+    expect(workerds).toHaveLength(2);
+    process.kill(workerds[index]?.pid ?? 0, "SIGKILL");
+    expect(await stack.ended()).toBe("exit code 1");
+    expect(stack.eventsOf("failed")).toEqual([
+      expect.objectContaining({
+        sentence: `The gateway at ${stack.gatewayUrl} no longer answers`,
+      }),
     ]);
     await expectNothingLeft(programs);
   });

@@ -1,14 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fetchStatus } from "../../cli/admin-client.ts";
 import type { SseFrame } from "../../src/protocol/sse.ts";
-import { SseDecoder } from "../../src/protocol/sse.ts";
 import { eventually } from "../support/eventually.ts";
 import { descendantsOf, isAlive } from "../support/live-programs.ts";
 import type { EngineProbe } from "./support/engine-probe.ts";
 import { RunningStack } from "./support/running-stack.ts";
 
 const MODEL = "sluice-tiny";
-const EVENT_BYTES_MAX = 1_000_000;
 
 const asUser = (content: string) => [{ role: "user" as const, content }];
 
@@ -18,29 +16,6 @@ describe("a gateway whose engines are killed", () => {
     stack = await RunningStack.ready();
   });
   afterAll(() => stack?.dispose());
-
-  /** Yields the frames of a streamed answer as they come, without a client that hides any. */
-  async function* streamFrames(): AsyncGenerator<SseFrame> {
-    const response = await fetch(`${stack.gatewayUrl}/v1/chat/completions`, {
-      method: "POST",
-      headers: {
-        authorization: `Bearer ${stack.keyOf("interactive")}`,
-        "content-type": "application/json",
-      },
-      body: JSON.stringify({
-        model: MODEL,
-        stream: true,
-        temperature: 0,
-        messages: asUser("Tell me a very long story."),
-      }),
-    });
-    expect(response.status).toBe(200);
-    const decoder = new SseDecoder({
-      decodeUtf8: (bytes) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes),
-      eventBytesMax: EVENT_BYTES_MAX,
-    });
-    for await (const bytes of response.body ?? []) yield* decoder.push(bytes).frames;
-  }
 
   async function complete(): Promise<string | null | undefined> {
     const answer = await stack.clientOf("chat").chat.completions.create({
@@ -71,7 +46,7 @@ describe("a gateway whose engines are killed", () => {
   test("a stream whose engine dies ends in exactly one error, and the other engine serves on", async () => {
     const frames: SseFrame[] = [];
     let killed: EngineProbe | undefined;
-    for await (const frame of streamFrames()) {
+    for await (const frame of stack.streamStory("interactive")) {
       frames.push(frame);
       if (killed === undefined) {
         killed = await findRunning();

@@ -17,6 +17,11 @@ export function whenDead(pid: number): Promise<void> {
   return eventually(`program ${pid} ends`, () => !isAlive(pid));
 }
 
+/** Says whether a program stands still because of SIGSTOP. */
+export function isStopped(pid: number): boolean {
+  return stateOf(pid) === "T";
+}
+
 /** The state of a program as Linux tells it; undefined where there is no /proc. */
 function stateOf(pid: number): string | undefined {
   try {

@@ -7,12 +7,16 @@ import type { RunFolder } from "../../../cli/stack/run-folder.ts";
 import { createRunFolder } from "../../../cli/stack/run-folder.ts";
 import type { Secrets } from "../../../cli/stack/secrets.ts";
 import { provideSecrets } from "../../../cli/stack/secrets.ts";
+import type { SseFrame } from "../../../src/protocol/sse.ts";
+import { SseDecoder } from "../../../src/protocol/sse.ts";
 import { eventually } from "../../support/eventually.ts";
 import { takeFreePorts } from "../../support/free-ports.ts";
 import { writeLocalConfiguration } from "../../support/local-configuration.ts";
 import { EngineProbe } from "./engine-probe.ts";
 
 const LAUNCHER = new URL("../../../cli/sluice.mjs", import.meta.url).pathname;
+
+const EVENT_BYTES_MAX = 1_000_000;
 
 /** One line of `sluice up --json`, as far as tests look at it. */
 const UpEvent = z.looseObject({ event: z.string() });
@@ -147,6 +151,29 @@ export class RunningStack {
       maxRetries: 0,
       timeout: 30_000,
     });
+  }
+
+  /** Yields the frames of a long streamed answer as they come, without a client that hides any. */
+  async *streamStory(tenant: string): AsyncGenerator<SseFrame> {
+    const response = await fetch(`${this.gatewayUrl}/v1/chat/completions`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${this.keyOf(tenant)}`,
+        "content-type": "application/json",
+      },
+      body: JSON.stringify({
+        model: "sluice-tiny",
+        stream: true,
+        temperature: 0,
+        messages: [{ role: "user", content: "Tell me a very long story." }],
+      }),
+    });
+    if (response.status !== 200) throw new Error(await response.text());
+    const decoder = new SseDecoder({
+      decodeUtf8: (bytes) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes),
+      eventBytesMax: EVENT_BYTES_MAX,
+    });
+    for await (const bytes of response.body ?? []) yield* decoder.push(bytes).frames;
   }
 
   /** Waits until the command line has ended and returns how it did. */

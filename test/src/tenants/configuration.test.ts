@@ -273,7 +273,7 @@ describe("parseConfiguration(), identities", () => {
   test("refuses a replica that is there twice, however it is spelled and in whichever pool", () => {
     const replica = { url: "HTTP://127.0.0.1:9101/" };
     expect(problemsWith("pools.other", { engine: "sluice", replicas: [replica] })).toEqual([
-      "pools.other.replicas.0.url: is there twice: first at pools.local.replicas.0.url",
+      "pools.other.replicas.0.url: is there twice: first at pools.local.replicas[0].url",
     ]);
   });
 
@@ -285,17 +285,17 @@ describe("parseConfiguration(), identities", () => {
       two: { keys: hashed, models: ["tiny"], class: "chat" },
     };
     expect(problemsWith("tenants", tenants)).toEqual([
-      "tenants.two.keys.0.hash: is there twice: first at tenants.one.keys.0.key",
+      "tenants.two.keys.0.hash: is there twice: first at tenants.one.keys[0].key",
     ]);
   });
 
   test("refuses two keys of one name in a tenant, and a model that a tenant lists twice", () => {
     const keys = ["sk-plain-1", "sk-plain-2"].map((key) => ({ name: "prod", key }));
     expect(problemsWith("tenants.acme.keys", keys)).toEqual([
-      "tenants.acme.keys.1.name: is there twice: first at tenants.acme.keys.0.name",
+      "tenants.acme.keys.1.name: is there twice: first at tenants.acme.keys[0].name",
     ]);
     expect(problemsWith("tenants.acme.models", ["tiny", "tiny"])).toEqual([
-      "tenants.acme.models.1: is there twice: first at tenants.acme.models.0",
+      "tenants.acme.models.1: is there twice: first at tenants.acme.models[0]",
     ]);
   });
 
@@ -337,6 +337,25 @@ describe("parseConfiguration(), identities", () => {
       expect(problemsWith(name, {})).toHaveLength(1);
     },
   );
+
+  test.each([
+    ["models", "model"],
+    ["pools", "pool"],
+    ["tenants", "tenant"],
+  ])("%s without an entry is a problem", (name, entry) => {
+    expect(problemsWith(name, {})).toContain(
+      `${name}: expected at least one ${entry}, found an empty mapping`,
+    );
+  });
+
+  test.each([
+    ["x", "one other character"],
+    ["xy", "2 other characters"],
+  ])("a hash %j is told by its length: %s", (hash, found) => {
+    expect(problemsWith("tenants.acme.keys.0.hash", hash)).toEqual([
+      `tenants.acme.keys.0.hash: expected hmac-sha256: and 64 hex digits, found ${found}`,
+    ]);
+  });
 
   test("a mapping cannot change what others inherit", () => {
     const document: unknown = JSON.parse(
