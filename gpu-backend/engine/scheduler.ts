@@ -250,7 +250,6 @@ export class Scheduler {
 
   /** Whether the pool holds all that run and this one, until each has the output expected of it. */
   #fitsToItsEnd(sequence: Sequence): boolean {
-    if (this.#running.length === 0) return true;
     const { chain, knownTokens, readsPrefixCache } = sequence;
     const growths = this.#running.map((other) =>
       this.#growthOf(other, this.#kvCache.heldBlocks(other.id)),

@@ -107,6 +107,7 @@ export function generateRequests(
     outputTokensMin: parameters.min_tokens,
     stopTokenIds: [...endTokenIds, ...parameters.stop_token_ids],
   };
+  for (const { promptTokens } of prompts) requireRoom(model, promptTokens, parameters.min_tokens);
   const firstSeed = parameters.seed ?? randomInt(RANDOM_SEEDS);
   return prompts.flatMap((prompt, promptIndex) =>
     Array.from({ length: parameters.n }, (_, choice): GenerateRequest => {
@@ -139,6 +140,16 @@ export function requireTokenId(model: ServedModel, tokenId: number, param: strin
     `Expected '${param}' to be a token id below ${model.vocabularyTokens}, ` +
     `the size of the vocabulary, found ${tokenId}`;
   throw new ProblemError({ code: "invalid_value", message, param });
+}
+
+/** A minimum that the context cuts off would be one that is not kept. */
+function requireRoom(model: ServedModel, prompt: readonly number[], outputTokensMin: number): void {
+  const tokensLeft = model.contextTokens - prompt.length;
+  if (outputTokensMin <= tokensLeft) return;
+  const message =
+    `Expected 'min_tokens' to be at most ${tokensLeft}, which is what the prompt leaves ` +
+    `of the context, found ${outputTokensMin}`;
+  throw new ProblemError({ code: "integer_above_max_value", message, param: "min_tokens" });
 }
 
 function samplingOf(parameters: GenerationParameters, seed: number): Sampling {

@@ -1,7 +1,6 @@
-import type { EncodedPrompt } from "../engine/tokenizer/prompt-limit.ts";
-import type { PromptInput } from "../engine/tokenizer/encode-prompt.ts";
-import { contextLengthExceeded } from "../engine/tokenizer/prompt-limit.ts";
 import type { TextInput } from "../../src/protocol/text-input.ts";
+import type { PromptInput } from "../engine/tokenizer/encode-prompt.ts";
+import { contextLengthExceeded, type EncodedPrompt } from "../engine/tokenizer/prompt-limit.ts";
 import type { ServedModel } from "./app-context.ts";
 import { requireTokenId } from "./generation.ts";
 import { ProblemError } from "./problem-error.ts";

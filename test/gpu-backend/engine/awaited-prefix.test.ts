@@ -100,6 +100,22 @@ describe("requests that begin alike", () => {
     expect(secondStep(["b", "a"])).toEqual({ a: 50, b: 56 });
   });
 
+  test("nobody waits for a prefix that somebody computed and that is void since", () => {
+    const engine = anEngine();
+    add(engine, "a", { outputTokensMax: 50 });
+    add(engine, "b");
+    runStep(engine);
+    const { batch } = engine.plan(0);
+    const rows = batch?.rows ?? [];
+    expect(rows.map(({ sequenceId }) => sequenceId)).toEqual(["a", "b"]);
+    if (batch === undefined) return;
+    // What b shares with a is not trusted any more, though a goes on with it.
+    const poison = { kind: "failed", message: "Poison" } as const;
+    engine.commit(batch, [{ kind: "computed", chosen: { tokenId: 7 } }, poison]);
+    add(engine, "c");
+    expect(runStep(engine).tokensById).toEqual({ a: 1, c: 100 });
+  });
+
   test("when the first one fails, is cancelled or is rolled back, the next one computes the prefix itself", () => {
     for (const fate of ["failed", "cancelled", "rolled back"] as const) {
       const engine = anEngine();

@@ -169,6 +169,37 @@ describe("least slack", () => {
     expect(nowMs).toBeLessThan(60_000);
   });
 
+  test("who was preempted is not starved by those who come after it", () => {
+    const engine = anEngine({
+      blockTokens: 4,
+      blockCount: 7,
+      sequencesMax: 2,
+      compareUrgency: urgencyOf("least-slack", { forecast: MODEL, batchTokensMax: 1024 }),
+    });
+    for (const [id, tokens] of [
+      ["a", 12],
+      ["b", 7],
+    ] as const) {
+      const promptTokens = tokenRange(tokens, tokens * 1000);
+      engine.submit(aGenerateRequest({ id, promptTokens, outputTokensMax: 12 }), 0);
+    }
+    let nowMs = 0;
+    while (engine.counters.preemptions === 0) runStep(engine, { nowMs });
+    let resumed = false;
+    for (; nowMs < 10_000 && !resumed; nowMs += 100) {
+      for (const name of ["x", "y"]) {
+        const id = `${name} ${nowMs}`;
+        const firstTokenDeadlineAtMs = nowMs + 500;
+        engine.submit(
+          aGenerateRequest({ id, promptTokens: [1], outputTokensMax: 1, firstTokenDeadlineAtMs }),
+          nowMs,
+        );
+      }
+      resumed = runStep(engine, { nowMs }).tokensById["b"] !== undefined;
+    }
+    expect(nowMs).toBeLessThan(5000);
+  });
+
   test("an answer with a tight gap keeps its KV before one with a wide gap, and both before a prefill in no hurry", () => {
     const compare = urgencyOf("least-slack", { forecast: MODEL, batchTokensMax: 1024 });
     const engine = anEngine({

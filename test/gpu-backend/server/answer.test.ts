@@ -99,7 +99,7 @@ describe("Answer", () => {
   });
 
   test("a stop string within the minimum of tokens stays in the text, one behind it ends it", () => {
-    const { answer } = aByteAnswer({ stop: ["e"], outputTokensMin: 6 });
+    const { answer } = aByteAnswer({ stop: ["e"], outputTokensMin: 2 });
     hearText(answer, "hello there");
     answer.hear(finishedBy("cancelled", 11));
     expect(takeAll(answer)).toMatchObject([

@@ -142,6 +142,16 @@ describe("what ends an answer", () => {
     );
   });
 
+  test("cannot be put off beyond the context", async () => {
+    const problem = await readProblem(await engine.chat({ ...task, min_tokens: 2048 }));
+    expect(problem).toMatchObject({
+      status: 400,
+      code: "integer_above_max_value",
+      param: "min_tokens",
+      message: expect.stringContaining("found 2048"),
+    });
+  });
+
   test("may be a token of the client's, which is in the text only if it is to be", async () => {
     const tokenized = await engine.post("/v1/tokenize", { prompt: " 5" });
     const { tokens }: { tokens: number[] } = JSON.parse(await tokenized.text());

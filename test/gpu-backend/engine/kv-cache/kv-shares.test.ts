@@ -186,6 +186,15 @@ describe("KvShares", () => {
     shares.checkInvariants();
   });
 
+  test("who is at its share evicts its own before it borrows, even from one that has borrowed", () => {
+    const shares = new KvShares(12, { shareCount: 3, isolation: "borrow" });
+    cache(shares, "b", 8);
+    const [oldest] = cache(shares, "a", 4);
+    const share = shares.findShare("a") ?? 0;
+    expect(shares.availableBlocks(share)).toBe(4 + 4);
+    expect(shares.take(share)).toBe(oldest);
+  });
+
   test("without borrowing a share is all there is, however empty the pool", () => {
     const shares = halvesOfEight("strict");
     const own = cache(shares, "a", 4);

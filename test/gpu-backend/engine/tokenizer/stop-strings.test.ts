@@ -75,6 +75,11 @@ describe("StopStrings", () => {
     );
   });
 
+  test("a string that is exempt is not held back, but for what of it could begin another", () => {
+    expect(new StopStrings(["ab"]).push("xab", true).text).toBe("xab");
+    expect(new StopStrings(["aba"]).push("xaba", true).text).toBe("xab");
+  });
+
   test("every split of a text is cut as the definition says", () => {
     fc.assert(
       fc.property(text(7), stopLists, (whole, stops) => {
