@@ -26,12 +26,13 @@ interface ProductKernel {
   ): void;
 }
 
-/** A matrix in the kernel's memory. */
+/** A matrix in the kernel's memory; `weights` and `scales` are addresses. */
 export interface Int8Matrix {
   readonly inputs: number;
   readonly outputs: number;
   readonly weights: number;
   readonly scales: number;
+  /** What both take. */
   readonly byteLength: number;
 }
 
@@ -49,6 +50,7 @@ export class Int8Product {
   readonly #rowScales: Region;
   readonly #spare: Region;
 
+  /** Matrices and rows must lie in the memory of this runtime. */
   constructor(runtime: SegmentRuntime) {
     this.#runtime = runtime;
     this.#kernel = instantiateKernel<ProductKernel>("int8-product", runtime.memory, [
