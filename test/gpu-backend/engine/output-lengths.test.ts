@@ -49,7 +49,11 @@ describe("OutputLengths", () => {
     expect(lengths.expectedTokens(progress("a"))).toBe(20);
     for (let tenant = 0; tenant < 255; tenant++) lengths.record(`tenant ${tenant}`, 50);
     expect(lengths.expectedTokens(progress("a"))).toBe(20);
+    // Heard of again, it is not the one longest silent any more.
+    lengths.record("a", 20);
     lengths.record("one more", 50);
+    expect(lengths.expectedTokens(progress("a"))).toBe(20);
+    for (let tenant = 0; tenant < 256; tenant++) lengths.record(`other ${tenant}`, 50);
     expect(lengths.expectedTokens(progress("a"))).toBe(50);
   });
 });

@@ -58,6 +58,16 @@ describe("Sequence", () => {
     );
   });
 
+  test("knows since when it waits again, until it runs", () => {
+    const sequence = aSequence(5);
+    expect(sequence.preemptedAtMs).toBeUndefined();
+    sequence.admit(0);
+    sequence.preempt(30);
+    expect(sequence.preemptedAtMs).toBe(30);
+    sequence.admit(0);
+    expect(sequence.preemptedAtMs).toBeUndefined();
+  });
+
   test("computes the prompt and the output again after a preemption", () => {
     const sequence = aSequence(5);
     sequence.admit(0);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Batch, BatchRow } from "../../../gpu-backend/engine/batch.ts";
 import { StepMeter } from "../../../gpu-backend/engine/step-meter.ts";
+import { workOf } from "../../../gpu-backend/engine/step-model.ts";
 
 const aRow = (tokens: number, outputIndex: number): BatchRow => ({
   sequenceId: "a",
@@ -32,6 +33,13 @@ describe("StepMeter", () => {
     for (let step = 0; step < 200; step++) meter.record(aBatch([100]), 25, step * 25);
     expect(meter.speed.stepMs).toBeCloseTo(25, 0);
     expect(meter.speed.prefillTokensPerSecond).toBeCloseTo(4000, -1);
+  });
+
+  test("its model learns from every step", () => {
+    const meter = aMeter();
+    const batch = aBatch([100]);
+    for (let step = 0; step < 200; step++) meter.record(batch, 25, step * 25);
+    expect(meter.model.predictMs(workOf(batch))).toBeCloseTo(25, 0);
   });
 
   test("decodes change the step's duration and not the speed of prefill", () => {
