@@ -56,7 +56,7 @@ export async function acquireLease(
     .finally(() => watch.signal.removeEventListener("abort", withdraw));
   record.queuedMs += Date.now() - offeredAtMs;
   if (answer.kind === "rejected") {
-    throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection));
+    throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection, call));
   }
   const { dispatch, lease } = answer;
   return { dispatch, settle: giveBackOnce(lease, (outcome: Outcome) => lease.settle(outcome)) };
@@ -70,6 +70,7 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
     promptBytes: call.promptBytes,
     ...(call.outputTokensMax !== undefined && { outputTokensMax: call.outputTokensMax }),
     targets: call.tenant.targets,
+    firstTokenTargetMs: call.firstTokenTargetMs,
     firstTokenBudgetMs: Math.max(0, call.firstTokenDueAtMs - nowMs),
     excludedReplicaIds,
   };

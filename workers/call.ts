@@ -19,7 +19,9 @@ export interface CheckedRequest {
   readonly isStreamed: boolean;
   readonly includeUsage: boolean;
   readonly cacheSalt: string;
-  /** When the first token is due; the client's own upload is not counted. */
+  /** From the arrival to the first token; the client's own upload is not counted. */
+  readonly firstTokenTargetMs: number;
+  /** The instant at which that time is over. */
   readonly firstTokenDueAtMs: number;
 }
 

@@ -8,10 +8,17 @@ import { startedAtMs } from "./call.ts";
 import { readChatBody, upstreamBodyOf } from "./chat-body.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
+import { contextLengthProblem } from "./refusal.ts";
 import type { Settings } from "./settings.ts";
 
 /** A first token that is not there by then will not come; it also stands in for a TTFT target. */
 export const FIRST_TOKEN_MS_MAX = 60_000;
+
+/**
+ * The longest tokens of vocabularies in use: runs of 128 spaces. Words are far shorter, so this
+ * refuses only the plainly hopeless; everything else is for those who can count to say.
+ */
+const TOKEN_BYTES_MAX = 128;
 
 /**
  * Checks a chat request from its key to its model, and derives what its way needs. Throws a
@@ -36,22 +43,32 @@ export async function checkRequest(
   if (model === undefined) throw new GatewayError({ code: "model_not_found", param: "model" });
   record.modelId = model.modelId;
 
-  const ttftMs = Math.min(tenant.targets.ttft?.limitMs ?? FIRST_TOKEN_MS_MAX, FIRST_TOKEN_MS_MAX);
-  const { tenantId } = tenant;
-  const { upstreamModel } = model;
+  const { tenantId, targets } = tenant;
+  const { upstreamModel, contextTokens } = model;
+  const promptBytes = promptBytesOf(chat);
+  refuseOverlong(promptBytes, contextTokens);
+  const ttftMs = Math.min(targets.ttft?.limitMs ?? FIRST_TOKEN_MS_MAX, FIRST_TOKEN_MS_MAX);
   return {
     requestId,
     tenant,
     model,
     upstreamBody: upstreamBodyOf(body, upstreamModel),
-    promptBytes: promptBytesOf(chat),
+    promptBytes,
     outputTokensMax: requestedOutputTokensMax(chat),
     choiceCount,
     isStreamed: chat.stream === true,
     includeUsage: chat.stream_options?.include_usage === true,
     cacheSalt: cacheSaltOf({ tenantId, upstreamModel, clientSalt }, edge.settings),
+    firstTokenTargetMs: ttftMs,
     firstTokenDueAtMs: startedAtMs(record) + ttftMs,
   };
+}
+
+/** Refuses what no tokenizer could fit into the context, so that no pool is asked in vain. */
+function refuseOverlong(promptBytes: number, contextTokens: number): void {
+  const leastTokens = Math.floor(promptBytes / TOKEN_BYTES_MAX);
+  if (leastTokens < contextTokens) return;
+  throw new GatewayError(contextLengthProblem(contextTokens, `at least ${leastTokens}`));
 }
 
 function promptBytesOf({ messages }: ChatRequestShape): number {

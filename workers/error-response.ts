@@ -16,7 +16,7 @@ export function errorResponse(
     headers: {
       ...retryHeaders(problem),
       ...(status === 401 && { "www-authenticate": "Bearer" }),
-      // The body was not read to its end, so the connection cannot carry another request.
+      // The body may not have been read to its end, and then no other request can follow it.
       ...(status === 413 && { connection: "close" }),
       ...headers,
     },

@@ -206,6 +206,7 @@ const UNCONFIGURED: Acquired = {
     reason: "no-replica",
     retryAfterMs: UNCONFIGURED_RETRY_AFTER_MS,
     predictedWaitMs: undefined,
+    promptTokens: undefined,
   },
 };
 

@@ -14,7 +14,7 @@ export type Verdict =
     }
   | {
       readonly kind: "reject";
-      readonly reason: "infeasible" | "no-replica";
+      readonly reason: "infeasible" | "unattainable" | "no-replica";
       readonly predictedWaitMs: number | undefined;
     };
 
@@ -33,7 +33,7 @@ export interface Circumstances extends PickAmong {
 export function judge(request: Waiter, circumstances: Circumstances): Verdict {
   const picked = pickReplica(toPickRequest(request, circumstances.nowMs), circumstances);
   if (picked.kind === "infeasible") {
-    return { kind: "reject", reason: "infeasible", predictedWaitMs: picked.predictedWaitMs };
+    return refuseLate(request, picked.predictedWaitMs, circumstances.replicas);
   }
   if (picked.kind === "none") return awaitReplica(request, circumstances);
   if (picked.kind === "picked" && circumstances.canAdmit) {
@@ -56,6 +56,24 @@ export function toPickRequest(request: Waiter, nowMs: number): PickRequest {
     promptTokens: request.promptTokens,
     budgetMs: request.firstTokenDeadlineAtMs - nowMs,
   };
+}
+
+/**
+ * Tells a bad moment from a request that has no good one. Every replica counts, also one that
+ * drains, failed this request or has not been heard of: only if none could ever do it is the prompt.
+ */
+function refuseLate(
+  { offer, promptTokens }: Waiter,
+  predictedWaitMs: number,
+  replicas: Iterable<Replica>,
+): Verdict {
+  const idleWaitsMs = [...replicas].map((replica) =>
+    replica.isRemoved ? Infinity : (replica.idleWaitMs(promptTokens) ?? 0),
+  );
+  const idleWaitMs = Math.min(...idleWaitsMs);
+  return idleWaitMs > offer.firstTokenTargetMs
+    ? { kind: "reject", reason: "unattainable", predictedWaitMs: idleWaitMs }
+    : { kind: "reject", reason: "infeasible", predictedWaitMs };
 }
 
 /** Waits for a replica to dial in while a new pool relearns, if there is one to expect. */

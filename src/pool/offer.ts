@@ -12,7 +12,9 @@ export interface Offer {
   /** The client's own limit, if it set one. */
   readonly outputTokensMax?: number;
   readonly targets: SloTargets;
-  /** What is left until the first token is due, counted from this call. */
+  /** From the request's arrival to its first token: the whole time, however much of it is spent. */
+  readonly firstTokenTargetMs: number;
+  /** What of it is left until the first token is due, counted from this call. */
   readonly firstTokenBudgetMs: number;
   /** Replicas that failed this request before. */
   readonly excludedReplicaIds: readonly ReplicaId[];
@@ -33,9 +35,19 @@ export interface Dispatch {
 /** Why a pool refused: `reason` is a metric label, `code` what the client sees. */
 export interface Rejection {
   readonly code: ErrorCode;
-  readonly reason: "infeasible" | "queue-full" | "deadline-passed" | "no-replica" | "withdrawn";
-  readonly retryAfterMs: number;
+  readonly reason:
+    | "infeasible"
+    | "unattainable"
+    | "queue-full"
+    | "deadline-passed"
+    | "no-replica"
+    | "withdrawn";
+  /** Absent where no other moment would be better: for an `unattainable` request. */
+  readonly retryAfterMs: number | undefined;
+  /** For an `unattainable` request the wait that an idle replica would mean. */
   readonly predictedWaitMs: number | undefined;
+  /** The pool's estimate of the prompt; absent where there was no pool to ask. */
+  readonly promptTokens: number | undefined;
 }
 
 /** How a dispatched request ended, with what is known of it. */

@@ -263,15 +263,16 @@ export class Pool {
     nowMs: number,
   ): PoolEffect {
     this.#rejected += 1;
+    const { offer, promptTokens } = request;
     const lateByMs = (predictedWaitMs ?? 0) - (request.firstTokenDeadlineAtMs - nowMs);
     const soonestMs = Math.ceil(Math.max(lateByMs, this.#queueDrainMs(nowMs)));
-    const rejection: Rejection = {
-      code: "server_is_overloaded",
-      reason,
-      retryAfterMs: Math.max(soonestMs, RETRY_AFTER_MS_MIN),
-      predictedWaitMs,
-    };
-    return { kind: "reject", requestId: request.offer.requestId, rejection };
+    const retryAfterMs = Math.max(soonestMs, RETRY_AFTER_MS_MIN);
+    const said = { reason, predictedWaitMs, promptTokens };
+    const rejection: Rejection =
+      reason === "unattainable"
+        ? { ...said, code: "slo_unattainable", retryAfterMs: undefined }
+        : { ...said, code: "server_is_overloaded", retryAfterMs };
+    return { kind: "reject", requestId: offer.requestId, rejection };
   }
 
   /** How long those who wait now will take to find slots. */

@@ -33,6 +33,7 @@ export const ERRORS = {
   unsupported_value: invalid("A parameter has a value that is not supported"),
   unsupported_parameter: invalid("A parameter is not supported"),
   context_length_exceeded: invalid("The prompt exceeds the model's maximum context length"),
+  slo_unattainable: invalid("The prompt is too long for its first token to be in time"),
   missing_cache_salt: invalid("This engine serves only requests that carry x-gw-cache-salt"),
   missing_api_key: {
     status: 401,
@@ -70,6 +71,11 @@ export const ERRORS = {
     status: 413,
     type: "invalid_request_error",
     message: "The request body is too large",
+  },
+  unsupported_content_encoding: {
+    status: 415,
+    type: "invalid_request_error",
+    message: "The request body is compressed: expected content-encoding 'identity' or none",
   },
   rate_limit_exceeded: {
     status: 429,

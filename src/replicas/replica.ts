@@ -123,6 +123,16 @@ export class Replica {
     return prefillMs + report.stepMs + this.#sequenceWaitMs();
   }
 
+  /**
+   * The same if nothing were ahead of the prompt, at the rate that was measured last. `undefined`
+   * before one was: what is only assumed must not turn a request away for good.
+   */
+  idleWaitMs(promptTokens: number): number | undefined {
+    const { prefillTokensPerSecond = 0, stepMs = 0 } = this.#report ?? {};
+    if (prefillTokensPerSecond === 0) return undefined;
+    return (promptTokens / prefillTokensPerSecond) * 1_000 + stepMs;
+  }
+
   /** Follows the configuration. Another URL is another process, which has to say hello first. */
   configure(settings: ReplicaSettings): void {
     if (settings.endpointUrl !== this.#settings.endpointUrl) this.disconnect();

@@ -322,9 +322,11 @@ class PoolWorld {
 
   #arrive(index: number): void {
     const promptTokens = 10 + this.#upTo(500);
+    const firstTokenTargetMs = 100 + this.#upTo(10_000);
     const offer = anOffer(`request-${index}`, {
       promptBytes: Math.floor(promptTokens * (2 + this.#random() * 4)),
-      firstTokenBudgetMs: 100 + this.#upTo(10_000),
+      firstTokenTargetMs,
+      firstTokenBudgetMs: firstTokenTargetMs,
     });
     this.#offer({ offer, promptTokens, attempt: 1 });
     if (!this.#happens(this.#faults.withdrawn)) return;
@@ -396,9 +398,14 @@ class PoolWorld {
   #rejected(requestId: RequestId, rejection: Rejection): void {
     const request = this.#take(requestId, "ended");
     this.#note("reject", requestId, rejection.reason);
-    assert(rejection.retryAfterMs >= 1000, "a refusal says when to try again");
     const leftMs = request.deadlineAtMs - this.#events.nowMs;
-    const { reason, predictedWaitMs } = rejection;
+    const { reason, predictedWaitMs, retryAfterMs = 0 } = rejection;
+    const isFinal = reason === "unattainable";
+    assert(isFinal || retryAfterMs >= 1000, "a refusal that is not final says when to try again");
+    if (isFinal || reason === "infeasible" || reason === "deadline-passed") {
+      const isAttainable = this.#isAttainable(request.offer, rejection);
+      assert(isFinal !== isAttainable, "only what no replica could do in time is refused for good");
+    }
     if (reason === "infeasible" || reason === "deadline-passed") {
       assert(leftMs <= 0 || (predictedWaitMs ?? 0) > leftMs, "only the hopeless are refused");
     }
@@ -407,6 +414,17 @@ class PoolWorld {
       const eligible = [...this.#links.values()].filter(isEligible);
       assert(eligible.length === 0, "nobody is refused for want of a replica that is there");
     }
+  }
+
+  /** Whether a replica might answer in time if it were idle, for all that is known of it. */
+  #isAttainable(offer: Offer, { promptTokens = 0 }: Rejection): boolean {
+    const configured = [...this.#links.values()].filter((link) => link.isConfigured);
+    return configured.some(({ heard }) => {
+      if (heard === undefined) return true;
+      const { prefillTokensPerSecond, stepMs } = heard.report;
+      const idleMs = (promptTokens / prefillTokensPerSecond) * 1000 + stepMs;
+      return idleMs <= offer.firstTokenTargetMs;
+    });
   }
 
   #take(requestId: RequestId, next: "dispatched" | "ended"): TrackedRequest {

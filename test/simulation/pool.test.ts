@@ -17,6 +17,7 @@ describe("a pool among engines that fail, clients that leave and reports that ge
     for (const reason of ["infeasible", "deadline-passed", "no-replica", "queue-full"]) {
       expect(verdicts.get(reason)).toBeGreaterThan(100);
     }
+    expect(verdicts.get("unattainable")).toBeGreaterThan(50);
     expect(verdicts.get("withdrawn")).toBeGreaterThan(10);
     expect(verdicts.get("dispatch")).toBeGreaterThan(10_000);
   });

@@ -73,7 +73,7 @@ export function aReport(sequence: number, change: Partial<ReplicaReport> = {}): 
   };
 }
 
-/** The offer of a short prompt that is due in a second. */
+/** The offer of a short prompt that is due in a second and has just arrived. */
 export function anOffer(name: string, change: Partial<Offer> = {}): Offer {
   return {
     requestId: RequestId.parse(name),
@@ -81,6 +81,7 @@ export function anOffer(name: string, change: Partial<Offer> = {}): Offer {
     modelId: ModelId.parse("sluice-tiny"),
     promptBytes: 0,
     targets: {},
+    firstTokenTargetMs: Math.max(1000, change.firstTokenBudgetMs ?? 0),
     firstTokenBudgetMs: 1000,
     excludedReplicaIds: [],
     ...change,

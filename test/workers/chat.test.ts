@@ -1,5 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { refusal, streamThatGoesOn } from "./support/answers.ts";
+import type { TestGateway } from "./support/gateway.ts";
 import {
   aGateway,
   becomesIdle,
@@ -216,6 +217,7 @@ describe("what a replica receives", () => {
 
   test("a prompt of 400 KB arrives whole", async () => {
     const { ask, upstream } = await aGateway({
+      contextTokens: 200_000,
       replica: { report: { prefillTokensPerSecond: 1e9 } },
     });
     await upstream.answerWith(wholeAnswer("a"));
@@ -252,6 +254,23 @@ describe("what a client receives", () => {
 function post(key: string | undefined, body: BodyInit): Promise<Response> {
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
   return fetchGateway(CHAT_PATH, { method: "POST", headers, body });
+}
+
+const LARGE_BODY_PARTS = 12;
+
+/** A body of 6 MB that is made only as far as somebody reads it. */
+function aLargeBody(): { body: ReadableStream<Uint8Array>; partsTaken: () => number } {
+  let parts = 0;
+  const pull = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+    if (parts === LARGE_BODY_PARTS) {
+      controller.close();
+      return;
+    }
+    parts += 1;
+    controller.enqueue(new Uint8Array(500_000).fill(0x20));
+  };
+  const body = new ReadableStream<Uint8Array>({ pull }, { highWaterMark: 0 });
+  return { body, partsTaken: () => parts };
 }
 
 describe("a request that is wrong", () => {
@@ -325,10 +344,105 @@ describe("a request that is wrong", () => {
     }
   });
 
+  test("and too large is read to its end, as proxies need it, but not for nobody's key", async () => {
+    const { key } = await aGateway();
+    const known = aLargeBody();
+    expect((await post(key, known.body)).status).toBe(413);
+    expect(known.partsTaken()).toBe(LARGE_BODY_PARTS);
+    const unknown = aLargeBody();
+    expect((await post("sk-nobody", unknown.body)).status).toBe(401);
+    // What is under way before anybody reads.
+    expect(unknown.partsTaken()).toBeLessThanOrEqual(2);
+  });
+
+  test.each(["gzip", "BR", "identity, zstd"])(
+    "in that it is compressed (%s) is 415",
+    async (encoding) => {
+      const { ask, upstream } = await aGateway();
+      const response = await ask({ headers: { "content-encoding": encoding } });
+      expect(response.status).toBe(415);
+      expect(await response.json()).toMatchObject({
+        error: {
+          code: "unsupported_content_encoding",
+          message: expect.stringMatching(`expected .*'identity'.* found '${encoding}'`),
+        },
+      });
+      expect(await upstream.requests()).toEqual([]);
+    },
+  );
+
+  test("in nothing but naming its encoding 'identity' is served", async () => {
+    const { ask, upstream } = await aGateway();
+    await upstream.answerWith(wholeAnswer("a"));
+    expect((await ask({ headers: { "content-encoding": "Identity" } })).status).toBe(200);
+  });
+
   test("of exactly 4 MiB is read", async () => {
     const { key } = await aGateway();
     const response = await post(key, new Uint8Array(4_194_304).fill(0x20));
     expect(await response.json()).toMatchObject({ error: { code: "invalid_json" } });
+  });
+});
+
+describe("a prompt that is too long", () => {
+  const askWithPrompt = ({ ask }: TestGateway, bytes: number): Promise<Response> =>
+    ask({ body: { messages: [{ role: "user", content: "a".repeat(bytes) }] } });
+
+  test("for the model by certainty is 400 before any pool is asked", async () => {
+    const gateway = await aGateway({ contextTokens: 2048 });
+    const response = await askWithPrompt(gateway, 2048 * 128);
+    expect(response.status).toBe(400);
+    expect(await response.json()).toEqual({
+      error: {
+        message: "This model's maximum context length is 2048 tokens, the prompt has at least 2048",
+        type: "invalid_request_error",
+        param: "messages",
+        code: "context_length_exceeded",
+      },
+    });
+    expect(await gateway.poolStatus()).toMatchObject({ offered: 0 });
+  });
+
+  test("by no more than an estimate is the replica's to judge, if it can be in time", async () => {
+    const gateway = await aGateway({ contextTokens: 2048 });
+    await gateway.upstream.answerWith(wholeAnswer("a"));
+    expect((await askWithPrompt(gateway, 2048 * 8)).status).toBe(200);
+    expect(await gateway.upstream.requests()).toHaveLength(1);
+  });
+
+  test.each([
+    [
+      "for the target is 400 with what would be in time",
+      100_000,
+      "slo_unattainable",
+      /^The prompt of about 587\d tokens takes 58\d\d\d ms .* at most the target of 5000 ms$/,
+    ],
+    [
+      "for the target, and by estimate for the model, is 400 in the words that clients know",
+      4000,
+      "context_length_exceeded",
+      /^This model's maximum context length is 4000 tokens, the prompt has about 587\d$/,
+    ],
+  ])("%s, and no reason to try again", async (_, contextTokens, code, message) => {
+    const gateway = await aGateway({
+      contextTokens,
+      replica: { report: { prefillTokensPerSecond: 100 } },
+    });
+    const response = await askWithPrompt(gateway, 20_500);
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({
+      error: { code, param: "messages", message: expect.stringMatching(message) },
+    });
+    expect(response.headers.get("retry-after")).toBeNull();
+    expect(await gateway.upstream.requests()).toEqual([]);
+  });
+
+  test("for the time that its replica has at the moment is 503 with a retry", async () => {
+    const gateway = await aGateway({ replica: { report: { queuedUncachedTokens: 1_000_000 } } });
+    const response = await askWithPrompt(gateway, 100);
+    expect(response.status).toBe(503);
+    expect(await response.json()).toMatchObject({ error: { code: "server_is_overloaded" } });
+    expect(response.headers.get("retry-after")).not.toBeNull();
   });
 });
 

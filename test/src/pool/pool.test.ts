@@ -66,6 +66,7 @@ describe("Pool.offer()", () => {
           reason: "infeasible",
           predictedWaitMs: 5026,
           retryAfterMs: 4026,
+          promptTokens: 16,
         },
       },
     ]);
@@ -116,9 +117,74 @@ describe("Pool.offer()", () => {
       pool.settle(sent?.leaseId ?? LeaseId.parse("none"), outcome, index);
     }
     const [rejected] = only("reject", pool.offer(anOffer("r", { promptBytes }), 99));
-    expect(rejected?.rejection.reason).toBe("infeasible");
+    expect(rejected?.rejection.reason).toBe("unattainable");
     expect(rejected?.rejection.predictedWaitMs).toBeGreaterThan(1400);
     expect(rejected?.rejection.predictedWaitMs).toBeLessThan(1600);
+  });
+});
+
+describe("a prompt that is too long for its target", () => {
+  // 16 tokens of template and 984 of text, a millisecond each, and one step of 10 ms.
+  const long = { promptBytes: 3444, firstTokenTargetMs: 1009, firstTokenBudgetMs: 1009 };
+
+  test("is refused for good, however busy the pool is, with what an idle one would take", () => {
+    const pool = aReadyPool();
+    pool.report(replicaIdOf(0), aReport(2, { queuedUncachedTokens: 5000 }), 0);
+    expect(pool.offer(anOffer("r", long), 1)).toEqual([
+      {
+        kind: "reject",
+        requestId: "r",
+        rejection: {
+          code: "slo_unattainable",
+          reason: "unattainable",
+          retryAfterMs: undefined,
+          predictedWaitMs: 1010,
+          promptTokens: 1000,
+        },
+      },
+    ]);
+  });
+
+  test("is served when the target leaves just enough", () => {
+    const enough = { ...long, firstTokenTargetMs: 1010, firstTokenBudgetMs: 1010 };
+    expect(only("dispatch", aReadyPool().offer(anOffer("r", enough), 1))).toHaveLength(1);
+  });
+
+  test("may be tried again if only its budget was spent before it came", () => {
+    const spent = { ...long, firstTokenTargetMs: 1010, firstTokenBudgetMs: 900 };
+    const [rejected] = only("reject", aReadyPool().offer(anOffer("r", spent), 1));
+    expect(rejected?.rejection).toMatchObject({ reason: "infeasible", retryAfterMs: 1000 });
+  });
+
+  test.each([
+    ["drains", aReport(2, { prefillTokensPerSecond: 2000, draining: true })],
+    ["has not measured its speed", aReport(2, { prefillTokensPerSecond: 0 })],
+  ])("may be tried again while a replica that could do it %s", (_, report) => {
+    const pool = aReadyPool({ replicaCount: 2 });
+    pool.report(replicaIdOf(1), report, 0);
+    const [rejected] = only("reject", pool.offer(anOffer("r", long), 1));
+    expect(rejected?.rejection.reason).toBe("infeasible");
+  });
+
+  test("may be tried again while a replica has yet to be heard of, and not once it has left", () => {
+    const pool = aReadyPool();
+    pool.configure(aLivePool(2), 0);
+    const [early] = only("reject", pool.offer(anOffer("early", long), 1));
+    expect(early?.rejection.reason).toBe("infeasible");
+    pool.configure(aLivePool(1), 2);
+    const [late] = only("reject", pool.offer(anOffer("late", long), 3));
+    expect(late?.rejection.reason).toBe("unattainable");
+  });
+
+  test("is refused for good as well when it had to wait for its replica to dial in", () => {
+    const pool = aPool();
+    pool.configure(aLivePool(1), 0);
+    expect(only("reject", pool.offer(anOffer("r", long), 10))).toEqual([]);
+    pool.connected(aHello(0), 500);
+    pool.report(replicaIdOf(0), aReport(1), 510);
+    const [wake] = only("wake", pool.wake(510));
+    const [rejected] = only("reject", pool.wake(wake?.atMs ?? 0));
+    expect(rejected?.rejection.reason).toBe("unattainable");
   });
 });
 
@@ -298,6 +364,7 @@ describe("replicas that come and go", () => {
       reason: "no-replica",
       retryAfterMs: 1000,
       predictedWaitMs: undefined,
+      promptTokens: 16,
     });
   });
 

@@ -18,6 +18,7 @@ export interface GatewayWish {
   readonly tenant?: Partial<LiveTenant>;
   /** The name by which clients know the model. */
   readonly modelId?: string;
+  readonly contextTokens?: number;
   readonly queueMax?: number;
 }
 
@@ -66,7 +67,11 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
     aLiveConfiguration({
       endpointUrls: upstreams.map(({ endpointUrl }) => endpointUrl),
       pool: { poolId, ...(wish.queueMax !== undefined && { queueMax: wish.queueMax }) },
-      model: { poolId, modelId: ModelId.parse(modelId) },
+      model: {
+        poolId,
+        modelId: ModelId.parse(modelId),
+        ...(wish.contextTokens !== undefined && { contextTokens: wish.contextTokens }),
+      },
       tenants: [
         { tenantId, modelIds, ...wish.tenant },
         { tenantId: otherTenantId, modelIds },
