@@ -34,7 +34,7 @@ const HELP = `Usage: npm run bench:engine -- [flags]
 
 Measures what the engine's executor computes on one thread, greedy sampling included, without
 scheduler and server. Precisions and workloads take turns, so that a disturbance hits all of them.
-Prints Markdown.
+Prints Markdown. On a busy machine, look at the median per CPU second.
 
 ${toHelpLines(FLAGS)}`;
 
@@ -73,8 +73,15 @@ const WORKLOADS: readonly Workload[] = [
   })),
 ];
 
-/** Tokens per second of every repetition, by workload and precision. */
-type Rates = ReadonlyMap<Workload, ReadonlyMap<Precision, number[]>>;
+/** Tokens per second of one repetition. */
+interface Sample {
+  readonly perSecond: number;
+  /** By the time the processor gave us: what others on the machine take does not count. */
+  readonly perCpuSecond: number;
+}
+
+/** All repetitions, by workload and precision. */
+type Samples = ReadonlyMap<Workload, ReadonlyMap<Precision, Sample[]>>;
 
 async function runBenchmark(flags: Flags): Promise<string> {
   const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
@@ -93,7 +100,7 @@ async function runBenchmark(flags: Flags): Promise<string> {
       }),
     );
   }
-  const rates = await measure(executors, repeats);
+  const samples = await measure(executors, repeats);
   const runtimes = new Set([...executors.values()].map((executor) => executor.runtime));
   for (const executor of executors.values()) await executor.close();
   const { hiddenSize, layerCount, headCount, kvHeadCount } = model.config;
@@ -107,34 +114,42 @@ async function runBenchmark(flags: Flags): Promise<string> {
     `- model: ${(model.parameterCount / 1e6).toFixed(1)} M parameters, ${layerCount} layers, hidden ${hiddenSize}, ${headCount} heads over ${kvHeadCount}`,
     `- ${repeats} repetitions; decoding: ${DECODE_STEPS} steps behind a prompt of ${PROMPT_TOKENS} tokens`,
     "",
-    ...toTable(rates),
+    ...toTable(samples),
   ].join("\n");
 }
 
 async function measure(
   executors: ReadonlyMap<Precision, OnnxExecutor>,
   repeats: number,
-): Promise<Rates> {
+): Promise<Samples> {
   for (const executor of executors.values()) await computePrompts(executor);
-  const rates = new Map(
+  const samples = new Map(
     WORKLOADS.map((workload) => [
       workload,
-      new Map(PRECISIONS.map((precision): [Precision, number[]] => [precision, []])),
+      new Map(PRECISIONS.map((precision): [Precision, Sample[]] => [precision, []])),
     ]),
   );
   for (let repeat = -WARM_UP_REPEATS; repeat < repeats; repeat++) {
-    for (const [workload, byPrecision] of rates) {
+    for (const [workload, byPrecision] of samples) {
       for (const [precision, executor] of executors) {
-        const startedAtMs = performance.now();
-        await workload.run(executor);
-        const durationMs = performance.now() - startedAtMs;
-        if (repeat >= 0) {
-          byPrecision.get(precision)?.push((workload.tokenCount / durationMs) * 1000);
-        }
+        const sample = await measureOnce(workload, executor);
+        if (repeat >= 0) byPrecision.get(precision)?.push(sample);
       }
     }
   }
-  return rates;
+  return samples;
+}
+
+async function measureOnce(workload: Workload, executor: OnnxExecutor): Promise<Sample> {
+  const cpuAtStart = process.cpuUsage();
+  const startedAtMs = performance.now();
+  await workload.run(executor);
+  const seconds = (performance.now() - startedAtMs) / 1000;
+  const { user, system } = process.cpuUsage(cpuAtStart);
+  return {
+    perSecond: workload.tokenCount / seconds,
+    perCpuSecond: workload.tokenCount / ((user + system) / 1e6),
+  };
 }
 
 /** Fills the KV of every sequence's prompt; decoding overwrites only what comes behind it. */
@@ -205,14 +220,17 @@ function greedyTokens({ rowCount, vocabularyTokens, values }: StepOutput): numbe
   });
 }
 
-function toTable(rates: Rates): string[] {
-  const columns = PRECISIONS.flatMap((precision) => [`${precision} best`, `${precision} median`]);
-  const lines = [...rates].map(([workload, byPrecision]) => {
-    const cells = [...byPrecision.values()].flatMap((samples) => [
-      Math.round(quantileOf(samples, 1)),
-      Math.round(quantileOf(samples, 0.5)),
-    ]);
-    return `| ${[workload.name, ...cells].join(" | ")} |`;
+function toTable(samples: Samples): string[] {
+  const columns = PRECISIONS.flatMap((precision) =>
+    ["best", "median", "per CPU second"].map((figure) => `${precision} ${figure}`),
+  );
+  const lines = [...samples].map(([workload, byPrecision]) => {
+    const cells = [...byPrecision.values()].flatMap((repetitions) => {
+      const perSecond = repetitions.map((sample) => sample.perSecond);
+      const perCpuSecond = repetitions.map((sample) => sample.perCpuSecond);
+      return [quantileOf(perSecond, 1), quantileOf(perSecond, 0.5), quantileOf(perCpuSecond, 0.5)];
+    });
+    return `| ${[workload.name, ...cells.map(Math.round)].join(" | ")} |`;
   });
   return [
     `| tokens/s | ${columns.join(" | ")} |`,

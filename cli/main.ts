@@ -1,11 +1,22 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import * as z from "zod";
 import type { Command, Terminal } from "./command.ts";
 import { CommandFailure, EXIT_CODES, WrongUse } from "./command.ts";
 import { applyCommand } from "./commands/apply.ts";
 import { buildCommand } from "./commands/build.ts";
 import { checkCommand } from "./commands/check.ts";
+import { hashKeyCommand } from "./commands/hash-key.ts";
 import { upCommand } from "./commands/up.ts";
+import { PACKAGE_ROOT } from "./wrangler.ts";
 
-const COMMANDS: readonly Command[] = [upCommand, checkCommand, applyCommand, buildCommand];
+const COMMANDS: readonly Command[] = [
+  upCommand,
+  checkCommand,
+  applyCommand,
+  hashKeyCommand,
+  buildCommand,
+];
 
 /**
  * Runs one command line, without the words that started Node, and returns its exit code: 0 done,
@@ -20,16 +31,23 @@ export async function runCommandLine(
     terminal.complain(overview());
     return EXIT_CODES.wrongUse;
   }
-  if (isHelp(name) || name === "help") {
+  if (name === "--version") {
+    terminal.print(readVersion());
+    return EXIT_CODES.ok;
+  }
+  // `sluice help apply` is `sluice apply --help` for those who ask in that order.
+  const asksForHelp = name === "help" || isHelp(name);
+  const commandName = asksForHelp ? rest.find((word) => !isHelp(word)) : name;
+  if (commandName === undefined) {
     terminal.print(overview());
     return EXIT_CODES.ok;
   }
-  const command = COMMANDS.find((candidate) => candidate.name === name);
+  const command = COMMANDS.find((candidate) => candidate.name === commandName);
   if (command === undefined) {
-    terminal.complain(`Unknown command "${name}"\n\n${overview()}`);
+    terminal.complain(`Unknown command "${commandName}"\n\n${overview()}`);
     return EXIT_CODES.wrongUse;
   }
-  if (rest.some(isHelp)) {
+  if (asksForHelp || rest.some(isHelp)) {
     terminal.print(`Usage: sluice ${command.name} ${command.synopsis}\n\n${command.help}`);
     return EXIT_CODES.ok;
   }
@@ -64,6 +82,13 @@ async function runCommand(
   }
 }
 
+const Manifest = z.object({ version: z.string() });
+
+function readVersion(): string {
+  const manifest = readFileSync(join(PACKAGE_ROOT, "package.json"), "utf8");
+  return Manifest.parse(JSON.parse(manifest)).version;
+}
+
 function overview(): string {
   const width = Math.max(...COMMANDS.map((command) => command.name.length)) + 2;
   const lines = COMMANDS.map((command) => `  ${command.name.padEnd(width)}${command.summary}`);
@@ -72,7 +97,8 @@ function overview(): string {
     "",
     ...lines,
     "",
-    "Each command explains itself: sluice COMMAND --help",
+    "Each command explains itself: sluice help COMMAND",
+    "The version of all of it: sluice --version",
   ].join("\n");
 }
 

@@ -31,7 +31,7 @@ export interface YamlDocument {
 }
 
 /** A key that is in its mapping for the second time. */
-export interface RepeatedKey {
+interface RepeatedKey {
   readonly path: DocumentPath;
   readonly line: number;
   readonly firstLine: number;
@@ -98,7 +98,7 @@ function findRepeatedKeys(
 /** The path of a mapping from all that it lies in, outermost first. */
 function pathOf(ancestors: readonly unknown[], map: YAMLMap): DocumentPath {
   const chain = [...ancestors, map];
-  return chain.flatMap((outer, index) => {
+  return chain.flatMap((outer, index): DocumentPath => {
     if (isPair(outer)) return [keyOf(outer) ?? "?"];
     return isSeq(outer) ? [outer.items.indexOf(chain[index + 1])] : [];
   });

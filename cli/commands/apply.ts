@@ -2,19 +2,28 @@ import * as z from "zod";
 import { applyConfiguration } from "../admin-client.ts";
 import type { Command, Terminal } from "../command.ts";
 import { EXIT_CODES, WrongUse } from "../command.ts";
-import { keyHasher, requireConfigurationFile } from "../read-configuration.ts";
+import {
+  findWarnings,
+  formatProblem,
+  keyHasher,
+  requireConfigurationFile,
+} from "../read-configuration.ts";
+import { requireSecret } from "../require-secret.ts";
+import type { LocalRun } from "../run-file.ts";
+import { findLocalRun } from "../run-file.ts";
 import { FLAG_HELP, flagSwitch, parseWords, toHelpLines, wholeNumber } from "../flags.ts";
 
 const VERSION_MAX = 999_999_999;
+const DEFAULT_URL = "http://127.0.0.1:8787";
 
 const FLAGS = z.object({
   url: z
     .url({ protocol: /^https?$/, error: "Expected a URL such as https://gateway.example" })
     .transform((url) => url.replace(/\/+$/, ""))
-    .default("http://127.0.0.1:8787")
+    .optional()
     .register(FLAG_HELP, {
       placeholder: "URL",
-      meaning: "The gateway (http://127.0.0.1:8787)",
+      meaning: `The gateway (with --local the one that runs, otherwise ${DEFAULT_URL})`,
     }),
   "expected-version": wholeNumber(0, VERSION_MAX).optional().register(FLAG_HELP, {
     placeholder: "N",
@@ -29,11 +38,12 @@ export const applyCommand: Command = {
   name: "apply",
   synopsis: "FILE [flags]",
   summary: "Make a configuration file the live configuration",
-  help: `Checks FILE and hands it to the gateway, which takes all of it or nothing.
+  help: `Checks FILE and hands it to the gateway, which takes all of it or nothing. With --local it finds the
+gateway that "sluice up" runs in this folder, and its secrets.
 
 ${toHelpLines(FLAGS)}
 
-Environment:
+Environment, which wins over what --local finds:
   SLUICE_ADMIN_KEY    The gateway's admin key
   SLUICE_KEY_PEPPER   With --local: the gateway's pepper, to hash the file's plain keys`,
   run: runApply,
@@ -43,26 +53,30 @@ async function runApply(words: readonly string[], terminal: Terminal): Promise<n
   const { values: flags, positionals } = parseWords(words, FLAGS, 1);
   const [file] = positionals;
   if (file === undefined) throw new WrongUse("Expected the FILE to apply");
-  const adminKey = requireVariable("SLUICE_ADMIN_KEY");
-  const { configuration } = await requireConfigurationFile(file, {
+  const run = flags.local ? findRunAt(flags.url) : undefined;
+  const url = flags.url ?? run?.url ?? DEFAULT_URL;
+  const adminKey = requireSecret("SLUICE_ADMIN_KEY", run);
+  const checked = await requireConfigurationFile(file, {
     mode: flags.local ? "local" : "production",
     // In production mode a plain key is refused before it would be hashed.
-    hashKey: keyHasher(flags.local ? requireVariable("SLUICE_KEY_PEPPER") : ""),
+    hashKey: keyHasher(flags.local ? requireSecret("SLUICE_KEY_PEPPER", run) : ""),
   });
-  const access = { gatewayUrl: flags.url, adminKey };
+  const { configuration } = checked;
+  for (const warning of findWarnings(checked, Date.now())) {
+    terminal.complain(`Warning: ${formatProblem(warning)}`);
+  }
+  const access = { gatewayUrl: url, adminKey };
   const version = await applyConfiguration(access, configuration, flags["expected-version"]);
   terminal.print(
     flags.json
-      ? JSON.stringify({ file, url: flags.url, version })
-      : `${file} is live at ${flags.url} as version ${version}`,
+      ? JSON.stringify({ file, url, version })
+      : `${file} is live at ${url} as version ${version}`,
   );
   return EXIT_CODES.ok;
 }
 
-function requireVariable(name: string): string {
-  const value = process.env[name];
-  if (value === undefined || value === "") {
-    throw new WrongUse(`Expected ${name} in the environment`);
-  }
-  return value;
+/** The secrets of a run are for its own gateway, not for whatever else listens at `url`. */
+function findRunAt(url: string | undefined): LocalRun | undefined {
+  const run = findLocalRun(process.cwd());
+  return url === undefined || url === run?.url ? run : undefined;
 }

@@ -1,7 +1,7 @@
 import { join, relative, resolve } from "node:path";
 import * as z from "zod";
 import type { Command, Terminal } from "../command.ts";
-import { CommandFailure, EXIT_CODES } from "../command.ts";
+import { CommandFailure, EXIT_CODES, messageOf } from "../command.ts";
 import type { CheckedFile } from "../read-configuration.ts";
 import { keyHasher, requireConfigurationFile } from "../read-configuration.ts";
 import {
@@ -12,19 +12,23 @@ import {
   toHelpLines,
   wholeNumber,
 } from "../flags.ts";
-import { listDemoKeys } from "../stack/demo-keys.ts";
+import type { LocalRun } from "../run-file.ts";
+import { leaveRunFile, RUN_FILE } from "../run-file.ts";
+import { listDemoKeys, warnOfDemoKeys } from "../stack/demo-keys.ts";
 import type { EndingSources } from "../stack/endings.ts";
 import { listenForEndings } from "../stack/endings.ts";
 import { planGatewayChild, toLocalUrl } from "../stack/gateway-child.ts";
 import type { PortNeed } from "../stack/ports.ts";
 import { findPortProblems } from "../stack/ports.ts";
+import type { RunFolder } from "../stack/run-folder.ts";
 import { createRunFolder } from "../stack/run-folder.ts";
 import { provideSecrets } from "../stack/secrets.ts";
+import type { StackWiring } from "../stack/stack.ts";
 import { runStack } from "../stack/stack.ts";
 import type { StackEvent } from "../stack/stack-event.ts";
 import { toTextLines } from "../stack/stack-event.ts";
 import { StackFailure } from "../stack/stack-failure.ts";
-import type { StackPlan } from "../stack/stack-plan.ts";
+import type { EnginePlan, StackPlan } from "../stack/stack-plan.ts";
 import { planStack, REPLICAS_MAX } from "../stack/stack-plan.ts";
 import { PACKAGE_ROOT } from "../wrangler.ts";
 
@@ -62,12 +66,15 @@ export const upCommand: Command = {
   synopsis: "[FILE] [flags]",
   summary: "Start the gateway and its engines on this machine",
   help: `Starts one engine for every replica of FILE (sluice.local.yaml) that has a loopback URL, and the
-gateway in front of them. Ctrl-C stops all of it; a second Ctrl-C does not wait.
+gateway in front of them. Ctrl-C stops all of it once the requests that run have ended, after 10 s at
+the latest; a second Ctrl-C does not wait. An engine that dies is started again; its fourth death
+within a minute ends everything, and so does the gateway's first.
 
 ${toHelpLines(FLAGS)}
 
 Secrets are made anew in each run. Those that the environment sets are used instead:
-SLUICE_KEY_PEPPER, SLUICE_CACHE_MASTER, SLUICE_ADMIN_KEY, SLUICE_REPLICA_SECRET.`,
+SLUICE_KEY_PEPPER, SLUICE_CACHE_MASTER, SLUICE_ADMIN_KEY, SLUICE_REPLICA_SECRET. While it runs,
+${RUN_FILE} lets "sluice apply FILE --local" and "sluice hash-key --local" find them.`,
   run: runUp,
 };
 
@@ -81,37 +88,48 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
   const planned = planStack(source.configuration, flags.replicas);
   if (planned.kind === "invalid") throw new CommandFailure(`${source.file}: ${planned.problem}`);
   const { plan } = planned;
-  const portProblems = await findPortProblems(listPortNeeds(plan, source, flags));
+  const toPortNeed = (engine: EnginePlan) => toEnginePortNeed(engine, source);
+  const portNeeds = [toGatewayPortNeed(flags), ...plan.engines.map(toPortNeed)];
+  const portProblems = await findPortProblems(portNeeds);
   if (portProblems.length > 0) throw new CommandFailure(portProblems.join("\n"));
 
+  const ready = toReadyEvent(plan, source, toLocalUrl("http", flags));
+  const warning = warnOfDemoKeys(flags.host, ready.demoKeys);
+  if (warning !== undefined) terminal.complain(warning);
+  return runToTheEnd({ plan, toPortNeed, secrets, ready }, flags, terminal);
+}
+
+type RunParts = Pick<StackWiring, "plan" | "toPortNeed" | "secrets"> & {
+  readonly ready: ReadyEvent;
+};
+
+/** Runs the stack until it is stopped or lost, tells what happens and returns the exit code. */
+async function runToTheEnd(
+  { ready, ...parts }: RunParts,
+  flags: UpFlags,
+  terminal: Terminal,
+): Promise<number> {
   const report = flags.json ? reportAsJson(terminal) : reportAsText(terminal);
-  const address = { host: flags.host, port: flags.port };
-  const { precision, model } = flags;
-  const modelFolder = model === undefined ? undefined : resolve(model);
+  const modelFolder = flags.model === undefined ? undefined : resolve(flags.model);
   const folder = createRunFolder();
-  const sources: EndingSources = {
-    signals: process,
-    stdout: process.stdout,
-    stdin: flags["exit-with-stdin"] ? process.stdin : undefined,
-    readNowMs: () => performance.now(),
+  const address = { host: flags.host, port: flags.port };
+  const wiring: StackWiring = {
+    ...parts,
+    gateway: { address, childPlan: planGatewayChild(address, folder, parts.secrets) },
+    engineOptions: { precision: flags.precision, modelFolder },
+    report,
+    onLine: (part, line) => {
+      if (flags.verbose) terminal.complain(`[${part}] ${line}`);
+    },
   };
-  const endings = listenForEndings(sources, () => report({ event: "stopping" }));
-  const onLine = (part: string, line: string) => {
-    if (flags.verbose) terminal.complain(`[${part}] ${line}`);
-  };
+  const endings = listenForEndings(endingSources(flags), () => report({ event: "stopping" }));
+  let takeRunFileAway: (() => void) | undefined;
   try {
-    await runStack(
-      {
-        plan,
-        gateway: { address, childPlan: planGatewayChild(address, folder, secrets) },
-        secrets,
-        engineOptions: { precision, modelFolder },
-        report,
-        onLine,
-      },
-      endings,
-      () => report(toReadyEvent(plan, source, toLocalUrl("http", address))),
-    );
+    await runStack(wiring, endings, () => {
+      const run = { pid: process.pid, url: ready.url, secrets: parts.secrets };
+      takeRunFileAway = leaveRunFileIfPossible(folder, run, terminal);
+      report(ready);
+    });
     report({ event: "stopped" });
     return EXIT_CODES.ok;
   } catch (error) {
@@ -121,7 +139,27 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
     return EXIT_CODES.failure;
   } finally {
     endings.release();
+    takeRunFileAway?.();
     folder.remove();
+  }
+}
+
+function endingSources(flags: UpFlags): EndingSources {
+  return {
+    signals: process,
+    stdout: process.stdout,
+    stdin: flags["exit-with-stdin"] ? process.stdin : undefined,
+    readNowMs: () => performance.now(),
+  };
+}
+
+/** A folder that cannot be written to costs other commands their `--local`, not the run. */
+function leaveRunFileIfPossible(folder: RunFolder, run: LocalRun, terminal: Terminal) {
+  try {
+    return leaveRunFile(process.cwd(), folder, run);
+  } catch (error) {
+    terminal.complain(`Warning: --local will not find this run: ${messageOf(error)}`);
+    return undefined;
   }
 }
 
@@ -132,21 +170,20 @@ function findFile(given: string | undefined): string {
   return short.startsWith("..") ? file : short;
 }
 
-/** Lists the ports of a plan with what the user must change if one cannot be had. */
-function listPortNeeds(plan: StackPlan, source: CheckedFile, flags: UpFlags): readonly PortNeed[] {
-  const gateway: PortNeed = {
-    host: flags.host,
-    port: flags.port,
-    needer: "the gateway",
-    remedy: "choose another with --port",
-  };
-  const engines = plan.engines.map(({ name, poolId, endpointUrl, host, port }) => ({
+function toGatewayPortNeed({ host, port }: UpFlags): PortNeed {
+  return {
     host,
     port,
-    needer: `engine ${name}`,
-    remedy: remedyOf(source, poolId, endpointUrl),
-  }));
-  return [gateway, ...engines];
+    needer: "the gateway",
+    remedy: "choose another with --port",
+    hostRemedy: "choose another with --host",
+  };
+}
+
+function toEnginePortNeed(engine: EnginePlan, source: CheckedFile): PortNeed {
+  const { name, poolId, endpointUrl, host, port } = engine;
+  const remedy = remedyOf(source, poolId, endpointUrl);
+  return { host, port, needer: `engine ${name}`, remedy, hostRemedy: remedy };
 }
 
 function remedyOf(source: CheckedFile, poolId: string, endpointUrl: string): string {
@@ -157,7 +194,9 @@ function remedyOf(source: CheckedFile, poolId: string, endpointUrl: string): str
   return `change the URL at ${source.file}:${line}`;
 }
 
-function toReadyEvent(plan: StackPlan, source: CheckedFile, url: string): StackEvent {
+type ReadyEvent = Extract<StackEvent, { event: "ready" }>;
+
+function toReadyEvent(plan: StackPlan, source: CheckedFile, url: string): ReadyEvent {
   return {
     event: "ready",
     url,

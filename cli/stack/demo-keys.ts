@@ -1,5 +1,6 @@
 import type { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import type { DemoKey } from "./stack-event.ts";
+import { isLoopbackHost } from "./stack-plan.ts";
 import * as z from "zod";
 
 const DEMO_KEY_PREFIX = "sk-sluice-demo-";
@@ -32,4 +33,10 @@ export function listDemoKeys(
         return { tenant, key, ...(model === undefined ? {} : { model }) };
       }),
   );
+}
+
+/** Says so where a gateway with demo keys listens on an address that other machines reach. */
+export function warnOfDemoKeys(host: string, demoKeys: readonly DemoKey[]): string | undefined {
+  if (isLoopbackHost(host) || demoKeys.length === 0) return undefined;
+  return `Warning: --host ${host} lets other machines in, and anyone may know the demo keys`;
 }

@@ -59,6 +59,14 @@ const ReadyLine = z.object({
   readyMs: z.number(),
 });
 
+/**
+ * Recognises the log line by which an engine says that its port is taken. Its own advice is a flag of
+ * the engine's, which nobody gives who starts it from a file.
+ */
+export function isPortTaken(line: string): boolean {
+  return line.includes('"event":"start-failed"') && /"Port \d+ on \S+ is taken/.test(line);
+}
+
 /** Recognises the log line by which an engine says that it can serve; undefined for any other. */
 export function parseReadyLine(line: string): EngineFacts | undefined {
   if (!line.startsWith("{")) return undefined;

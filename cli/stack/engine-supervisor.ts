@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ChildPlan } from "./child.ts";
 import { Child } from "./child.ts";
-import { parseReadyLine } from "./engine-child.ts";
+import { isPortTaken, parseReadyLine } from "./engine-child.ts";
+import type { PortNeed } from "./ports.ts";
+import { describeTakenPort } from "./ports.ts";
 import { RESTARTS_MAX, RestartBudget } from "./restart-budget.ts";
 import type { StackEvent } from "./stack-event.ts";
 import { StackFailure } from "./stack-failure.ts";
@@ -15,6 +17,7 @@ const REPORTED_TAIL_LINES = 5;
  */
 export class EngineSupervisor {
   readonly #plan: EnginePlan;
+  readonly #portNeed: PortNeed;
   readonly #childPlan: Omit<ChildPlan, "onLine">;
   readonly #report: (event: StackEvent) => void;
   readonly #onLine: (line: string) => void;
@@ -25,11 +28,13 @@ export class EngineSupervisor {
 
   constructor(wiring: {
     readonly plan: EnginePlan;
+    readonly portNeed: PortNeed;
     readonly childPlan: Omit<ChildPlan, "onLine">;
     readonly report: (event: StackEvent) => void;
     readonly onLine: (line: string) => void;
   }) {
     this.#plan = wiring.plan;
+    this.#portNeed = wiring.portNeed;
     this.#childPlan = wiring.childPlan;
     this.#report = wiring.report;
     this.#onLine = wiring.onLine;
@@ -88,6 +93,7 @@ export class EngineSupervisor {
   /** Reports the death and returns how long to wait; throws if there is no next life. */
   #decideRestart(child: Child, cause: string): number {
     const { name } = this.#plan;
+    if (child.tail.some(isPortTaken)) throw new StackFailure(describeTakenPort(this.#portNeed), []);
     if (!this.#hasServed) {
       throw new StackFailure(`Engine ${name} died before it was ready (${cause})`, child.tail);
     }

@@ -1,7 +1,7 @@
 /** Failures in a row before a part that does not answer counts as dead. */
-export const FAILURES_MIN = 3;
+const FAILURES_MIN = 3;
 /** How long they must have gone on; a machine that is busy for a moment is no death. */
-export const STREAK_MS_MIN = 5000;
+const STREAK_MS_MIN = 5000;
 
 /** Tells a part that has died without a word from one that was only slow to answer. */
 export class FailureStreak {

@@ -13,7 +13,7 @@ import { StackFailure } from "./stack-failure.ts";
 const ANSWER_WITHIN_MS = 2000;
 const WATCH_EVERY_MS = 2000;
 // Longer than at the start, since by now others use the machine's cores as well.
-const WATCHED_ANSWER_WITHIN_MS = 5000;
+const WATCHED_ANSWER_WITHIN_MS = 3000;
 const SERVING: ReplicaState = "ready";
 
 /** Waits until the gateway answers; throws `StackFailure` if it says that it never will. */

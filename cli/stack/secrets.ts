@@ -1,17 +1,20 @@
 import { randomBytes } from "node:crypto";
+import * as z from "zod";
 import { CommandFailure } from "../command.ts";
-
-/** The four secrets that gateway, engines and administrator share, under the Worker's own names. */
-export interface Secrets {
-  readonly SLUICE_KEY_PEPPER: string;
-  readonly SLUICE_CACHE_MASTER: string;
-  readonly SLUICE_ADMIN_KEY: string;
-  readonly SLUICE_REPLICA_SECRET: string;
-}
 
 const SECRET_BYTES = 32;
 // Long enough for the Worker, and of characters that an env file carries without quoting.
 const SECRET = /^[\w.~+/=-]{32,512}$/;
+const Secret = z.string().regex(SECRET);
+
+/** The four secrets that gateway, engines and administrator share, under the Worker's own names. */
+export const Secrets = z.object({
+  SLUICE_KEY_PEPPER: Secret,
+  SLUICE_CACHE_MASTER: Secret,
+  SLUICE_ADMIN_KEY: Secret,
+  SLUICE_REPLICA_SECRET: Secret,
+});
+export type Secrets = Readonly<z.infer<typeof Secrets>>;
 
 /**
  * Takes each secret from the environment, or makes it anew where the environment has none: then

@@ -98,12 +98,17 @@ function atLaterPort(replica: LiveReplica, offset: number): LiveReplica {
   return { ...replica, replicaId: ReplicaId.parse(url.origin), endpointUrl: url.origin };
 }
 
-const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)$/;
+
+/** Says whether a host, as a URL or a flag has it, is reached from this machine alone. */
+export function isLoopbackHost(host: string): boolean {
+  return LOOPBACK.test(host);
+}
 
 /** The engine speaks plain HTTP at its root, so only such a URL can be one that we start. */
 function isLoopback({ endpointUrl }: LiveReplica): boolean {
   const url = new URL(endpointUrl);
-  return url.protocol === "http:" && url.pathname === "/" && LOOPBACK.test(url.hostname);
+  return url.protocol === "http:" && url.pathname === "/" && isLoopbackHost(url.hostname);
 }
 
 function toAddress(endpointUrl: string): { readonly host: string; readonly port: number } {

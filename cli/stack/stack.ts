@@ -9,15 +9,18 @@ import { EngineSupervisor } from "./engine-supervisor.ts";
 import type { GatewayAddress } from "./gateway-child.ts";
 import { toLocalUrl } from "./gateway-child.ts";
 import { pollUntil, whenAborted } from "./poll.ts";
+import type { PortNeed } from "./ports.ts";
 import { awaitGateway, awaitReplicas, watchGateway } from "./readiness.ts";
 import type { Secrets } from "./secrets.ts";
 import type { StackEvent } from "./stack-event.ts";
 import { StackFailure } from "./stack-failure.ts";
-import type { StackPlan } from "./stack-plan.ts";
+import type { EnginePlan, StackPlan } from "./stack-plan.ts";
 
 /** What a stack consists of, and where it tells what happens. */
 export interface StackWiring {
   readonly plan: StackPlan;
+  /** The port that an engine listens on, and how the user changes it. */
+  readonly toPortNeed: (engine: EnginePlan) => PortNeed;
   readonly gateway: {
     readonly address: GatewayAddress;
     readonly childPlan: Omit<ChildPlan, "onLine">;
@@ -120,6 +123,7 @@ function startEngines(wiring: StackWiring, lose: Lose): readonly EngineSuperviso
   return wiring.plan.engines.map((plan) => {
     const engine = new EngineSupervisor({
       plan,
+      portNeed: wiring.toPortNeed(plan),
       childPlan: planEngineChild(plan, options),
       report: wiring.report,
       onLine: (line) => wiring.onLine(plan.name, line),

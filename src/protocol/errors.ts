@@ -77,6 +77,11 @@ export const ERRORS = {
     type: "invalid_request_error",
     message: "The request body is compressed: expected content-encoding 'identity' or none",
   },
+  upgrade_required: {
+    status: 426,
+    type: "invalid_request_error",
+    message: "This route is a WebSocket: expected the header 'upgrade: websocket'",
+  },
   rate_limit_exceeded: {
     status: 429,
     type: "rate_limit_error",

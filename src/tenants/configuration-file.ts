@@ -4,10 +4,14 @@ import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import { countNotation, mappingOf, notation, section, textNotation } from "./notation.ts";
 import { parseDateAtMs, parseDurationMs } from "./units.ts";
 
-const Name = textNotation(
-  "a name of at most 64 letters, digits, '.', '_' or '-', the first a letter or digit",
-  (text) => (/^[A-Za-z0-9][\w.-]{0,63}$/.test(text) ? text : undefined),
-);
+/** Completes "expected …" where `parseName` finds no name. */
+export const NAME_NOTATION =
+  "a name of at most 64 letters, digits, '.', '_' or '-', the first a letter or digit";
+
+/** Completes "expected …" where `parseApiKey` finds no key. */
+export const API_KEY_NOTATION = "a key of 8 to 512 visible ASCII characters that begins with sk-";
+
+const Name = textNotation(NAME_NOTATION, parseName);
 
 const ModelName = textNotation(
   "a name of at most 256 letters, digits, '.', '_', '-', ':' or '/', the first a letter or digit",
@@ -82,10 +86,7 @@ export const ClassSection = section({
 export const KeySection = section({
   name: Name,
   hash: textNotation("hmac-sha256: and 64 hex digits", parseKeyHash).exactOptional(),
-  key: textNotation(
-    "a key of 8 to 512 visible ASCII characters that begins with sk-",
-    parseApiKey,
-  ).exactOptional(),
+  key: textNotation(API_KEY_NOTATION, parseApiKey).exactOptional(),
   not_before: DateAtMs.exactOptional(),
   expires: DateAtMs.exactOptional(),
 });
@@ -114,6 +115,11 @@ export const ConfigurationFile = section({
   }),
 });
 export type ConfigurationFile = z.infer<typeof ConfigurationFile>;
+
+/** Reads the name of a pool, a class, a tenant or a key. */
+export function parseName(text: string): string | undefined {
+  return /^[A-Za-z0-9][\w.-]{0,63}$/.test(text) ? text : undefined;
+}
 
 /** Reads an API key in plain text. */
 export function parseApiKey(text: string): string | undefined {

@@ -3,7 +3,11 @@ import { createServer } from "node:http";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { keyHasher } from "../../cli/read-configuration.ts";
+import { leaveRunFile } from "../../cli/run-file.ts";
+import type { RunFolder } from "../../cli/stack/run-folder.ts";
 import { createRunFolder } from "../../cli/stack/run-folder.ts";
+import { provideSecrets } from "../../cli/stack/secrets.ts";
 import { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import { takeFreePorts } from "../support/free-ports.ts";
 import { runRecorded } from "./support/recorded-terminal.ts";
@@ -13,17 +17,15 @@ const folder = createRunFolder();
 afterAll(() => folder.remove());
 
 const FILE = join(folder.path, "sluice.yaml");
-writeFileSync(
-  FILE,
-  `models: { tiny: { context: 2048, pool: local } }
+const TEXT = `models: { tiny: { context: 2048, pool: local } }
 pools: { local: { engine: sluice, replicas: [{ url: "http://127.0.0.1:9101" }] } }
 tenants:
   acme:
     keys: [{ name: prod, hash: "hmac-sha256:${"a".repeat(64)}" }]
     models: [tiny]
     class: interactive
-`,
-);
+`;
+writeFileSync(FILE, TEXT);
 
 /** A gateway's admin API as far as its wire goes: it answers as told and keeps what it was sent. */
 class ScriptedGateway {
@@ -106,6 +108,61 @@ describe("sluice apply", () => {
     expect(JSON.parse(gateway.sent[0]?.body ?? "")).toMatchObject({ expectedVersion: 3 });
   });
 
+  describe("with --local, where a gateway runs", () => {
+    const run = { pid: process.pid, url: "", secrets: provideSecrets({}) };
+    let takeRunFileAway: () => void;
+    let runFolder: RunFolder;
+    beforeEach(() => {
+      vi.stubEnv("SLUICE_ADMIN_KEY", undefined);
+      runFolder = createRunFolder();
+      takeRunFileAway = leaveRunFile(folder.path, runFolder, { ...run, url });
+      vi.spyOn(process, "cwd").mockReturnValue(folder.path);
+    });
+    afterEach(() => {
+      vi.restoreAllMocks();
+      takeRunFileAway();
+      runFolder.remove();
+    });
+
+    test("its URL and its secrets are found, and a plain key is hashed as it will hash it", async () => {
+      const file = join(folder.path, "plain.yaml");
+      writeFileSync(file, TEXT.replace(/hash: "[^"]+"/, "key: sk-plain-text"));
+      expect(await runRecorded("apply", file, "--local")).toEqual({
+        exitCode: 0,
+        stdout: `${file} is live at ${url} as version 4`,
+        stderr: "",
+      });
+      const [sent] = gateway.sent;
+      expect(sent?.key).toBe(`Bearer ${run.secrets.SLUICE_ADMIN_KEY}`);
+      const hash = keyHasher(run.secrets.SLUICE_KEY_PEPPER)("sk-plain-text");
+      expect(JSON.parse(sent?.body ?? "")).toMatchObject({ configuration: { keys: [{ hash }] } });
+    });
+
+    test("the environment wins", async () => {
+      vi.stubEnv("SLUICE_ADMIN_KEY", ADMIN_KEY);
+      await runRecorded("apply", FILE, "--local");
+      expect(gateway.sent[0]?.key).toBe(`Bearer ${ADMIN_KEY}`);
+    });
+
+    test("its secrets are for no other gateway, and not used without --local", async () => {
+      const elsewhere = await runRecorded("apply", FILE, "--local", "--url=http://127.0.0.1:1");
+      expect(elsewhere).toMatchObject({ exitCode: 2, stdout: "" });
+      expect((await runRecorded("apply", FILE, `--url=${url}`)).exitCode).toBe(2);
+      expect(gateway.sent).toEqual([]);
+    });
+  });
+
+  test("a key that has expired is a warning, and the file goes live", async () => {
+    const file = join(folder.path, "expired.yaml");
+    writeFileSync(file, TEXT.replace("name: prod,", "name: prod, expires: 2020-01-01,"));
+    const { exitCode, stderr } = await runRecorded("apply", file, `--url=${url}`);
+    expect(exitCode).toBe(0);
+    expect(stderr).toContain(
+      `Warning: ${file}:5 tenants.acme.keys[0].expires: this key has expired`,
+    );
+    expect(gateway.sent).toHaveLength(1);
+  });
+
   test("a refusal is told in the gateway's own words", async () => {
     gateway.status = 412;
     gateway.answer = JSON.stringify({
@@ -138,7 +195,9 @@ describe("sluice apply", () => {
     vi.stubEnv("SLUICE_ADMIN_KEY", undefined);
     const { exitCode, stderr } = await runRecorded("apply", FILE);
     expect(exitCode).toBe(2);
-    expect(stderr).toContain("SLUICE_ADMIN_KEY");
+    expect(stderr).toContain(
+      'Expected SLUICE_ADMIN_KEY in the environment, or --local in the folder where "sluice up" runs',
+    );
     vi.stubEnv("SLUICE_ADMIN_KEY", ADMIN_KEY);
     expect((await runRecorded("apply", FILE, "--local")).stderr).toContain("SLUICE_KEY_PEPPER");
   });

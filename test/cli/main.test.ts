@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { runRecorded } from "./support/recorded-terminal.ts";
 
-const COMMANDS = ["up", "check", "apply", "build"];
+const COMMANDS = ["up", "check", "apply", "hash-key", "build"];
 
 describe("runCommandLine()", () => {
   test.each([["--help"], ["-h"], ["help"]])("%s lists every command", async (word) => {
@@ -29,6 +30,23 @@ describe("runCommandLine()", () => {
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
     expect(stdout).toMatch(new RegExp(`^Usage: sluice ${name} `));
     expect(stdout).toContain("--help");
+  });
+
+  test.each(COMMANDS)("help %s is the help of %s", async (name) => {
+    expect(await runRecorded("help", name)).toEqual(await runRecorded(name, "--help"));
+  });
+
+  test("help for a command that is not there is wrong use", async () => {
+    const { exitCode, stderr } = await runRecorded("help", "down");
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain('Unknown command "down"');
+  });
+
+  test("--version is the version of the package", async () => {
+    const { version }: { version: string } = JSON.parse(
+      readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
+    );
+    expect(await runRecorded("--version")).toEqual({ exitCode: 0, stdout: version, stderr: "" });
   });
 
   test.each(COMMANDS)("%s refuses a flag that it does not know", async (name) => {

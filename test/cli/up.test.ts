@@ -69,6 +69,16 @@ describe("sluice up refuses to start", () => {
     expect(stderr).toContain("choose fewer with --replicas");
   });
 
+  test("when its address is none of this machine: --host is named, not --port", async () => {
+    const ports = await takeFreePorts(2);
+    const file = writeLocalConfiguration(folder.path, ports);
+    const { exitCode, stderr } = await runRecorded("up", file, "--host=192.0.2.1");
+    expect(exitCode).toBe(1);
+    expect(stderr).toBe(
+      "Address 192.0.2.1, which the gateway needs, is not one that this machine has: choose another with --host",
+    );
+  });
+
   test("when the file is wrong", async () => {
     const file = join(folder.path, "wrong.yaml");
     writeFileSync(file, "models: { tiny: { context: many, pool: local } }\n");

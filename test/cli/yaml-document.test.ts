@@ -82,15 +82,15 @@ describe("parseYaml()", () => {
   });
 
   test("a key that is there twice is found at any depth, and the last one counts", () => {
-    const { repeatedKeys, value, lineOf } = parsed(
+    const document = parsed(
       "pools:\n  local:\n    - url: a\n    - url: b\n      url: c\n  7: x\npools:\n  local: d\n",
     );
-    expect(repeatedKeys).toEqual([
+    expect(document.repeatedKeys).toEqual([
       { path: ["pools"], line: 7, firstLine: 1 },
       { path: ["pools", "local", 1, "url"], line: 5, firstLine: 4 },
     ]);
-    expect(value).toEqual({ pools: { local: "d" } });
-    expect(lineOf(["pools", "local"])).toBe(8);
+    expect(document.value).toEqual({ pools: { local: "d" } });
+    expect(document.lineOf(["pools", "local"])).toBe(8);
   });
 
   test("one key in two mappings is no repetition", () => {

@@ -1,5 +1,8 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
+import { findLocalRun, RUN_FILE } from "../../cli/run-file.ts";
 import type { SseFrame } from "../../src/protocol/sse.ts";
 import { eventually } from "../support/eventually.ts";
 import type { LiveProgram } from "../support/live-programs.ts";
@@ -58,6 +61,7 @@ describe("sluice up", () => {
     for (const frames of await Promise.all(streams)) expect(isWhole(frames)).toBe(true);
     expect(await stack.ended()).toBe("exit code 0");
     expect(stack.eventsOf("stopped")).toHaveLength(1);
+    expect(readdirSync(join(stack.folderPath, ".sluice"))).toEqual([]);
     await expectNothingLeft(programs);
   });
 
@@ -82,8 +86,11 @@ describe("sluice up", () => {
   test("killing the command line outright leaves no program and no secret behind", async () => {
     const programs = await startWithPrograms();
     expect(stack.listLeftovers()).toHaveLength(1);
+    expect(findLocalRun(stack.folderPath)).toMatchObject({ url: stack.gatewayUrl });
     expect(await stack.end("SIGKILL")).toBe("signal SIGKILL");
     await eventually("every program has ended", () => !programs.some(({ pid }) => isAlive(pid)));
+    // What is left of the run file is a link to nothing.
+    expect(existsSync(join(stack.folderPath, RUN_FILE))).toBe(false);
     await expectNothingLeft(programs);
   });
 

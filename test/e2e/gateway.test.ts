@@ -196,6 +196,37 @@ describe("a gateway with two engines, asked by the official client", () => {
     expect(after).toEqual(before);
   });
 
+  test.each([
+    ["just too large", 4_300_000, "interactive", 413],
+    ["far too large", 24_000_000, "interactive", 413],
+    ["too large and nobody's", 6_000_000, "nobody", 401],
+  ])("a body that is %s harms nobody's next request", async (_, bytes, tenant, status) => {
+    const key = tenant === "nobody" ? "sk-nobody" : stack.keyOf(tenant);
+    const url = `${stack.gatewayUrl}/v1/chat/completions`;
+    for (let count = 0; count < 3; count += 1) {
+      // oxlint-disable no-await-in-loop -- what comes next on a connection is the point
+      const refused = await fetch(url, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}` },
+        body: new Uint8Array(bytes).fill(0x20),
+      });
+      expect(refused.status).toBe(status);
+      expect(await refused.json()).toMatchObject({ error: { type: "invalid_request_error" } });
+      expect(await stream("Hi", 2)).not.toBe("");
+      expect((await client.models.list()).data).toHaveLength(1);
+      // oxlint-enable no-await-in-loop
+    }
+  });
+
+  test("a prompt that no engine could answer in time is refused without a retry", async () => {
+    const request = { model: MODEL, messages: asUser("the old fox and the lamp ".repeat(4000)) };
+    await expect(client.chat.completions.create(request)).rejects.toMatchObject({
+      status: 400,
+      code: "context_length_exceeded",
+      param: "messages",
+    });
+  });
+
   test("one tenant's prompts are cached for itself and for nobody else", async () => {
     const words = "the old fox went up the hill and down to the river with a lamp ".repeat(4);
     const ask = async (tenant: string) => {

@@ -1,3 +1,5 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fetchStatus } from "../../cli/admin-client.ts";
 import type { SseFrame } from "../../src/protocol/sse.ts";
@@ -7,6 +9,7 @@ import type { EngineProbe } from "./support/engine-probe.ts";
 import { RunningStack } from "./support/running-stack.ts";
 
 const MODEL = "sluice-tiny";
+const LAUNCHER = new URL("../../cli/sluice.mjs", import.meta.url).pathname;
 
 const asUser = (content: string) => [{ role: "user" as const, content }];
 
@@ -42,6 +45,28 @@ describe("a gateway whose engines are killed", () => {
       return states.length === 2 && states.every((state) => state === "ready");
     });
   }
+
+  test("a file is applied in the folder where the gateway runs, without a secret being named", async () => {
+    const { SLUICE_ADMIN_KEY: _key, SLUICE_KEY_PEPPER: _pepper, ...environment } = process.env;
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      [LAUNCHER, "apply", stack.file, "--local"],
+      { cwd: stack.folderPath, env: environment },
+    );
+    expect(stdout).toBe(`${stack.file} is live at ${stack.gatewayUrl} as version 2\n`);
+    // Its plain keys were hashed as the gateway hashes them, so they still open it.
+    expect(await complete()).not.toBe("");
+  });
+
+  test("a second one cannot take the ports of the first, and is told what to change", async () => {
+    const words = [LAUNCHER, "up", stack.file, "--port", String(stack.gatewayPort)];
+    const run = promisify(execFile)(process.execPath, words, { cwd: stack.folderPath });
+    await expect(run).rejects.toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: expect.stringMatching(/^(Port \d+ on .+ is taken by another program: .+\n){3}$/),
+    });
+  });
 
   test("a stream whose engine dies ends in exactly one error, and the other engine serves on", async () => {
     const frames: SseFrame[] = [];

@@ -384,10 +384,11 @@ describe("a request that is wrong", () => {
   });
 });
 
-describe("a prompt that is too long", () => {
-  const askWithPrompt = ({ ask }: TestGateway, bytes: number): Promise<Response> =>
-    ask({ body: { messages: [{ role: "user", content: "a".repeat(bytes) }] } });
+function askWithPrompt({ ask }: TestGateway, promptBytes: number): Promise<Response> {
+  return ask({ body: { messages: [{ role: "user", content: "a".repeat(promptBytes) }] } });
+}
 
+describe("a prompt that is too long", () => {
   test("for the model by certainty is 400 before any pool is asked", async () => {
     const gateway = await aGateway({ contextTokens: 2048 });
     const response = await askWithPrompt(gateway, 2048 * 128);

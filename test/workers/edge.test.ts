@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
 import type { Env } from "../../workers/env.ts";
 import edge from "../../workers/edge.ts";
+import { LINKS_MAX } from "../../workers/replica-links.ts";
 import { aGateway, CHAT_PATH, fetchGateway } from "./support/gateway.ts";
 
 const SECRET = "sluice-local-replica-secret-of-the-tests";
@@ -128,12 +129,28 @@ describe("GET /internal/pools/{pool}", () => {
     }
   });
 
+  test("has no room beyond the bound of a pool's connections", async () => {
+    const { poolId } = await aGateway({ replicaCount: 1 });
+    const opened = await Promise.all(
+      Array.from({ length: LINKS_MAX - 1 }, () => dialIn(poolId, { authorization })),
+    );
+    for (const { webSocket } of opened) webSocket?.accept();
+    const response = await dialIn(poolId, { authorization });
+    for (const { webSocket } of opened) webSocket?.close();
+    expect(new Set(opened.map(({ status }) => status))).toEqual(new Set([101]));
+    expect(response.status).toBe(503);
+    expect(response.headers.get("retry-after")).toBe("1");
+    expect(await codeOf(response)).toBe("server_is_overloaded");
+  });
+
   test("is a WebSocket and nothing else", async () => {
     const { poolId } = await aGateway();
     const response = await fetchGateway(`/internal/pools/${poolId}`, {
       headers: { authorization },
     });
     expect(response.status).toBe(426);
+    expect(response.headers.get("upgrade")).toBe("websocket");
+    expect(await codeOf(response)).toBe("upgrade_required");
   });
 });
 

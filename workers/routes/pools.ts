@@ -3,8 +3,11 @@ import { PoolId } from "../../src/protocol/ids.ts";
 import { verifyBearer } from "../auth.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
+import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { settingsOf } from "../settings.ts";
+
+const RETRY_AFTER_MS = 1_000;
 
 /**
  * `GET /internal/pools/{pool}`: lets a replica of ours open its WebSocket to its pool. Only pools
@@ -16,7 +19,11 @@ export async function connectReplica(c: Context<EdgeContext>): Promise<Response>
   if (!poolId.success) throw new GatewayError({ code: "not_found" });
   const known = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).poolConfiguration(poolId.data);
   if (known === undefined) throw new GatewayError({ code: "not_found" });
+  if (c.req.header("upgrade")?.toLowerCase() !== "websocket") {
+    return errorResponse({ code: "upgrade_required" }, { upgrade: "websocket" });
+  }
   const response = await c.env.POOLS.getByName(poolId.data).fetch(c.req.raw);
-  // A refusal gets headers of ours, for which it must be a response of ours.
-  return response.webSocket === null ? new Response(response.body, response) : response;
+  if (response.webSocket !== null) return response;
+  // Its connections are at their bound.
+  throw new GatewayError({ code: "server_is_overloaded", retryAfterMs: RETRY_AFTER_MS });
 }

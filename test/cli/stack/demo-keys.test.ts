@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { listDemoKeys } from "../../../cli/stack/demo-keys.ts";
+import { listDemoKeys, warnOfDemoKeys } from "../../../cli/stack/demo-keys.ts";
 import { LiveConfiguration } from "../../../src/tenants/live-configuration.ts";
 
 const CONFIGURATION = LiveConfiguration.parse({
@@ -34,4 +34,13 @@ test("only demo keys are listed, with the first model that their tenant may use"
     { tenant: "acme", key: "sk-sluice-demo-a", model: "sluice-tiny" },
     { tenant: "guests", key: "sk-sluice-demo-g" },
   ]);
+});
+
+test("demo keys on an address that other machines reach are warned of", () => {
+  const demoKeys = [{ tenant: "chat", key: "sk-sluice-demo-chat" }];
+  expect(warnOfDemoKeys("0.0.0.0", demoKeys)).toBe(
+    "Warning: --host 0.0.0.0 lets other machines in, and anyone may know the demo keys",
+  );
+  expect(warnOfDemoKeys("127.0.0.1", demoKeys)).toBeUndefined();
+  expect(warnOfDemoKeys("0.0.0.0", [])).toBeUndefined();
 });

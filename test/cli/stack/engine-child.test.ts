@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseReadyLine, planEngineChild } from "../../../cli/stack/engine-child.ts";
+import { isPortTaken, parseReadyLine, planEngineChild } from "../../../cli/stack/engine-child.ts";
 
 const PLAN = {
   name: "replica-1",
@@ -43,6 +43,16 @@ describe("planEngineChild()", () => {
     const { command } = planEngineChild(PLAN, { ...OPTIONS, modelFolder: "/models/a" });
     expect(command[command.indexOf("--model") + 1]).toBe("/models/a");
   });
+});
+
+const failed = (message: string) =>
+  JSON.stringify({ level: "error", event: "start-failed", message });
+
+test("an engine that found its port taken is told from one with another trouble", () => {
+  const taken = failed("Port 9101 on 127.0.0.1 is taken: choose another one with --port");
+  expect(isPortTaken(taken)).toBe(true);
+  expect(isPortTaken(failed("No model at /models/a"))).toBe(false);
+  expect(isPortTaken(taken.replace("start-failed", "ready"))).toBe(false);
 });
 
 describe("parseReadyLine()", () => {

@@ -4,9 +4,9 @@ import { FailureStreak } from "../../../cli/stack/failure-streak.ts";
 /** Takes outcomes that come every `everyMs`: `x` is a failure, `.` an answer; returns the verdicts. */
 function verdictsOf(outcomes: string, everyMs: number): readonly boolean[] {
   const streak = new FailureStreak();
-  return [...outcomes].map((outcome, index) =>
-    streak.take(outcome === ".", 7000 + index * everyMs),
-  );
+  return outcomes
+    .split("")
+    .map((outcome, index) => streak.take(outcome === ".", 7000 + index * everyMs));
 }
 
 describe("FailureStreak", () => {

@@ -1,6 +1,6 @@
 import { createServer } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { findPortProblems } from "../../../cli/stack/ports.ts";
+import { describeTakenPort, findPortProblems } from "../../../cli/stack/ports.ts";
 import { takeFreePorts } from "../../support/free-ports.ts";
 
 const open: ReturnType<typeof createServer>[] = [];
@@ -19,6 +19,7 @@ const need = (port: number, needer = "the gateway", host = "127.0.0.1") => ({
   port,
   needer,
   remedy: "choose another with --port",
+  hostRemedy: "choose another with --host",
 });
 
 test("a free port is no problem, and is free still", async () => {
@@ -45,8 +46,21 @@ test("two parts of one stack cannot share a port", async () => {
   expect(problem).toContain("engine replica-1 needs, is also the port of the gateway");
 });
 
-test("an address that this machine does not have is told as such", async () => {
+test("an address that this machine does not have is what must change, not the port", async () => {
   const [port = 0] = await takeFreePorts(1);
-  const [problem] = await findPortProblems([need(port, "the gateway", "192.0.2.1")]);
-  expect(problem).toContain("an address that this machine does not have");
+  expect(await findPortProblems([need(port, "the gateway", "192.0.2.1")])).toEqual([
+    "Address 192.0.2.1, which the gateway needs, is not one that this machine has: choose another with --host",
+  ]);
+});
+
+test("a name that nobody knows is what must change, not the port", async () => {
+  const [port = 0] = await takeFreePorts(1);
+  expect(await findPortProblems([need(port, "the gateway", "no-such-host.invalid")])).toEqual([
+    "Address no-such-host.invalid, which the gateway needs, is a name that this machine does not know: choose another with --host",
+  ]);
+});
+
+test("a port that was lost after the check is told as one that was taken before it", async () => {
+  const port = await occupy();
+  expect(await findPortProblems([need(port)])).toEqual([describeTakenPort(need(port))]);
 });

@@ -203,7 +203,7 @@ export class RunningStack {
     const ports = [this.gatewayPort, ...this.replicaPorts];
     const isTaken = await Promise.all(
       ports.map(async (port) => {
-        const need = { host: "127.0.0.1", port, needer: "the test", remedy: "" };
+        const need = { host: "127.0.0.1", port, needer: "the test", remedy: "", hostRemedy: "" };
         return (await findPortProblems([need])).length > 0;
       }),
     );
