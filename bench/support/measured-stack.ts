@@ -58,6 +58,7 @@ export async function withMeasuredStack<Result>(
     await runStack(
       {
         plan,
+        toPortNeed: ({ name, host, port }) => ({ host, port, needer: name, ...PORT_REMEDIES }),
         gateway: { address, childPlan: await planWorkerdChild(address, folder, secrets) },
         secrets,
         engineOptions: { precision: "int8", modelFolder: undefined },
@@ -77,6 +78,9 @@ export async function withMeasuredStack<Result>(
     folder.remove();
   }
 }
+
+/** The ports are drawn from free ones, so another run finds others. */
+const PORT_REMEDIES = { remedy: "run it again", hostRemedy: "run it again" };
 
 async function planOneEngine(
   file: string,

@@ -63,12 +63,12 @@ export function toPickRequest(request: Waiter, nowMs: number): PickRequest {
  * drains, failed this request or has not been heard of: only if none could ever do it is the prompt.
  */
 function refuseLate(
-  { offer, promptTokens }: Waiter,
+  { offer, promptTokensMin }: Waiter,
   predictedWaitMs: number,
   replicas: Iterable<Replica>,
 ): Verdict {
   const idleWaitsMs = [...replicas].map((replica) =>
-    replica.isRemoved ? Infinity : (replica.idleWaitMs(promptTokens) ?? 0),
+    replica.isRemoved ? Infinity : (replica.idleWaitMs(promptTokensMin) ?? 0),
   );
   const idleWaitMs = Math.min(...idleWaitsMs);
   return idleWaitMs > offer.firstTokenTargetMs

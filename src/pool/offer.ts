@@ -46,7 +46,7 @@ export interface Rejection {
   readonly retryAfterMs: number | undefined;
   /** For an `unattainable` request the wait that an idle replica would mean. */
   readonly predictedWaitMs: number | undefined;
-  /** The pool's estimate of the prompt; absent where there was no pool to ask. */
+  /** The least that the pool believes the prompt to have; absent where there was no pool to ask. */
   readonly promptTokens: number | undefined;
 }
 

@@ -114,6 +114,7 @@ export class Pool {
     const request: Waiter = {
       offer,
       promptTokens: this.#tokenEstimate.tokensOf(offer.promptBytes),
+      promptTokensMin: this.#tokenEstimate.tokensAtLeast(offer.promptBytes),
       offeredAtMs: nowMs,
       firstTokenDeadlineAtMs: nowMs + offer.firstTokenBudgetMs,
       recheckAtMs: nowMs,
@@ -263,7 +264,7 @@ export class Pool {
     nowMs: number,
   ): PoolEffect {
     this.#rejected += 1;
-    const { offer, promptTokens } = request;
+    const { offer, promptTokensMin: promptTokens } = request;
     const lateByMs = (predictedWaitMs ?? 0) - (request.firstTokenDeadlineAtMs - nowMs);
     const soonestMs = Math.ceil(Math.max(lateByMs, this.#queueDrainMs(nowMs)));
     const retryAfterMs = Math.max(soonestMs, RETRY_AFTER_MS_MIN);

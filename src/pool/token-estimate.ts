@@ -30,6 +30,15 @@ export class TokenEstimate {
   }
 
   /**
+   * Returns what the prompt has at the least. The prior bounds it, because all tenants teach one
+   * estimate: the odd prompts of one must not get another's ordinary ones refused for good.
+   */
+  tokensAtLeast(promptBytes: number): number {
+    const tokensPerByte = Math.min(this.#tokensPerByte.value ?? 0, 1 / BYTES_PER_TOKEN_PRIOR);
+    return TEMPLATE_TOKENS + Math.ceil(promptBytes * tokensPerByte);
+  }
+
+  /**
    * Learns from an engine's exact count. A sample weighs as much as it has bytes, since in a short
    * prompt the template hides the ratio.
    */

@@ -5,7 +5,10 @@ import type { Offer } from "./offer.ts";
 /** A request that waits in the pool for a slot. */
 export interface Waiter {
   readonly offer: Offer;
+  /** What the prompt is expected to have, rather too much than too little. */
   readonly promptTokens: number;
+  /** What it has at the least, for verdicts that no other moment would change. */
+  readonly promptTokensMin: number;
   readonly offeredAtMs: number;
   readonly firstTokenDeadlineAtMs: number;
   /** When its verdict must be looked at again if nothing happens before. */

@@ -117,7 +117,7 @@ describe("Pool.offer()", () => {
       pool.settle(sent?.leaseId ?? LeaseId.parse("none"), outcome, index);
     }
     const [rejected] = only("reject", pool.offer(anOffer("r", { promptBytes }), 99));
-    expect(rejected?.rejection.reason).toBe("unattainable");
+    expect(rejected?.rejection.reason).toBe("infeasible");
     expect(rejected?.rejection.predictedWaitMs).toBeGreaterThan(1400);
     expect(rejected?.rejection.predictedWaitMs).toBeLessThan(1600);
   });

@@ -38,6 +38,14 @@ describe("TokenEstimate", () => {
     expect(estimate.tokensOf(10_000)).toBeGreaterThan(meanTokens * 1.2);
   });
 
+  test("odd prompts raise what is expected, but not what a prompt has at the least", () => {
+    const untaught = new TokenEstimate();
+    const dense = taught(1);
+    expect(dense.tokensOf(10_000)).toBeGreaterThan(9000);
+    expect(dense.tokensAtLeast(10_000)).toBe(untaught.tokensAtLeast(10_000));
+    expect(taught(8).tokensAtLeast(10_000)).toBeLessThan(untaught.tokensAtLeast(10_000));
+  });
+
   test("a long prompt teaches more than a short one", () => {
     const estimate = new TokenEstimate();
     estimate.learn({ promptBytes: 100_000, promptTokens: 25_016 }, 0);

@@ -9,6 +9,7 @@ function aWaiter(name: string, deadlineAtMs: number, recheckAtMs = deadlineAtMs)
   return {
     offer: anOffer(name),
     promptTokens: 16,
+    promptTokensMin: 16,
     offeredAtMs: 0,
     firstTokenDeadlineAtMs: deadlineAtMs,
     recheckAtMs,
