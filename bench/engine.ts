@@ -11,7 +11,6 @@ import {
 } from "../gpu-backend/engine/executor/onnx-executor.ts";
 import { loadModel } from "../gpu-backend/engine/model/load-model.ts";
 import { ModelError } from "../gpu-backend/engine/model/model-error.ts";
-import { assert } from "../src/base/assert.ts";
 import { describeMachine } from "./support/machine.ts";
 import { quantileOf } from "./support/statistics.ts";
 
@@ -45,10 +44,15 @@ const PREFILL_TOKENS = [128, 512];
 const PROMPT_TOKENS = 128;
 /** Few steps a repetition: on a shared machine a short one more often runs undisturbed. */
 const DECODE_STEPS = 16;
-const SEQUENCE_TOKENS = 512;
-const SEQUENCES_MAX = Math.max(...DECODE_SEQUENCES);
 const BLOCK_TOKENS = 16;
-const SEQUENCE_BLOCKS = SEQUENCE_TOKENS / BLOCK_TOKENS;
+const SEQUENCES_MAX = Math.max(...DECODE_SEQUENCES);
+/** Blocks lie as the engine would deal them out: those of a sequence side by side, none unused. */
+const DECODE_BLOCKS = Math.ceil((PROMPT_TOKENS + DECODE_STEPS) / BLOCK_TOKENS);
+const PREFILL_BLOCKS = Math.ceil(Math.max(...PREFILL_TOKENS) / BLOCK_TOKENS);
+const DECODE_TABLES = Array.from({ length: SEQUENCES_MAX }, (_, sequence) =>
+  blocksFrom(sequence * DECODE_BLOCKS, DECODE_BLOCKS),
+);
+const PREFILL_TABLE = blocksFrom(SEQUENCES_MAX * DECODE_BLOCKS, PREFILL_BLOCKS);
 const QUICK_REPEATS = 3;
 /** The first runs are slower: the machine code of the kernels is still being made. */
 const WARM_UP_REPEATS = 2;
@@ -95,7 +99,7 @@ async function runBenchmark(flags: Flags): Promise<string> {
         model,
         precision,
         blockTokens: BLOCK_TOKENS,
-        blockCount: SEQUENCES_MAX * SEQUENCE_BLOCKS,
+        blockCount: SEQUENCES_MAX * DECODE_BLOCKS + PREFILL_BLOCKS,
         batchTokensMax: Math.max(...PREFILL_TOKENS),
       }),
     );
@@ -154,29 +158,33 @@ async function measureOnce(workload: Workload, executor: OnnxExecutor): Promise<
 
 /** Fills the KV of every sequence's prompt; decoding overwrites only what comes behind it. */
 async function computePrompts(executor: OnnxExecutor): Promise<void> {
-  for (let sequence = 0; sequence < SEQUENCES_MAX; sequence++) {
+  for (const blockTable of DECODE_TABLES) {
     const tokens = Int32Array.from({ length: PROMPT_TOKENS }, (_, index) =>
       tokenAt(executor, index),
     );
-    await run(executor, [aRow({ sequence, tokens, startPosition: 0 })]);
+    await run(executor, [aRow({ tokens, startPosition: 0, blockTable })]);
   }
 }
 
 async function decode(executor: OnnxExecutor, sequenceCount: number): Promise<void> {
-  let next = Array.from({ length: sequenceCount }, (_, sequence) => tokenAt(executor, sequence));
+  const tables = DECODE_TABLES.slice(0, sequenceCount);
+  let next = tables.map((_, sequence) => tokenAt(executor, sequence));
   for (let step = 0; step < DECODE_STEPS; step++) {
-    const rows = next.map((token, sequence) =>
-      aRow({ sequence, tokens: Int32Array.of(token), startPosition: PROMPT_TOKENS + step }),
+    const rows = tables.map((blockTable, sequence) =>
+      aRow({
+        tokens: Int32Array.of(next[sequence] ?? 0),
+        startPosition: PROMPT_TOKENS + step,
+        blockTable,
+      }),
     );
     next = greedyTokens(await run(executor, rows));
   }
 }
 
-/** Overwrites the last sequence's prompt by the very same tokens, and what comes behind it. */
 async function prefill(executor: OnnxExecutor, tokenCount: number): Promise<void> {
   const tokens = Int32Array.from({ length: tokenCount }, (_, index) => tokenAt(executor, index));
   greedyTokens(
-    await run(executor, [aRow({ sequence: SEQUENCES_MAX - 1, tokens, startPosition: 0 })]),
+    await run(executor, [aRow({ tokens, startPosition: 0, blockTable: PREFILL_TABLE })]),
   );
 }
 
@@ -185,21 +193,17 @@ function tokenAt(executor: OnnxExecutor, index: number): number {
   return (index * 37) % executor.vocabularyTokens;
 }
 
-function aRow(row: {
-  readonly sequence: number;
-  readonly tokens: Int32Array;
-  readonly startPosition: number;
-}): BatchRow {
+function aRow(row: Pick<BatchRow, "tokens" | "startPosition" | "blockTable">): BatchRow {
   return {
-    sequenceId: String(row.sequence),
-    tokens: row.tokens,
-    startPosition: row.startPosition,
-    blockTable: Int32Array.from({ length: SEQUENCE_BLOCKS }, (_, index) => {
-      return row.sequence * SEQUENCE_BLOCKS + index;
-    }),
+    ...row,
+    sequenceId: String(row.blockTable[0]),
     output: "last",
     outputIndex: 0,
   };
+}
+
+function blocksFrom(first: number, count: number): Int32Array {
+  return Int32Array.from({ length: count }, (_, index) => first + index);
 }
 
 function run(executor: OnnxExecutor, rows: readonly BatchRow[]): Promise<StepOutput> {
@@ -254,8 +258,4 @@ async function main(words: readonly string[]): Promise<number> {
   }
 }
 
-assert(
-  SEQUENCE_TOKENS >= Math.max(PROMPT_TOKENS + DECODE_STEPS, ...PREFILL_TOKENS),
-  "sequences fit",
-);
 process.exitCode = await main(process.argv.slice(2));
