@@ -42,8 +42,8 @@ const DECODE_SEQUENCES = [1, 4, 16];
 const PREFILL_TOKENS = [128, 512];
 /** Decoding starts behind a prompt of this length. */
 const PROMPT_TOKENS = 128;
-/** Few steps a repetition: on a shared machine a short one more often runs undisturbed. */
-const DECODE_STEPS = 16;
+/** Enough that the first one, whose weights others have pushed out of the caches, hardly counts. */
+const DECODE_STEPS = 64;
 const BLOCK_TOKENS = 16;
 const SEQUENCES_MAX = Math.max(...DECODE_SEQUENCES);
 /** Blocks lie as the engine would deal them out: those of a sequence side by side, none unused. */
