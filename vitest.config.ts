@@ -12,6 +12,8 @@ export default defineConfig({
             "test/{src,gpu-backend,simulation,cli}/**/*.test.ts",
           ],
           sequence: { groupOrder: 1 },
+          // By default one core stays free, which on two cores means one file after the other.
+          maxWorkers: 2,
           testTimeout: 30_000,
         },
       },
