@@ -3,7 +3,6 @@ import * as z from "zod";
 import { messageOf, WrongUse } from "../cli/command.ts";
 import { FLAG_HELP, flagSwitch, parseWords, toHelpLines, wholeNumber } from "../cli/flags.ts";
 import type { BatchRow } from "../gpu-backend/engine/batch.ts";
-import type { StepOutput } from "../gpu-backend/engine/step-output.ts";
 import type { Precision } from "../gpu-backend/engine/executor/load-stages.ts";
 import {
   createOnnxExecutor,
@@ -11,6 +10,7 @@ import {
 } from "../gpu-backend/engine/executor/onnx-executor.ts";
 import { loadModel } from "../gpu-backend/engine/model/load-model.ts";
 import { ModelError } from "../gpu-backend/engine/model/model-error.ts";
+import type { StepOutput } from "../gpu-backend/engine/step-output.ts";
 import { describeMachine } from "./support/machine.ts";
 import { quantileOf } from "./support/statistics.ts";
 
@@ -33,7 +33,8 @@ const HELP = `Usage: npm run bench:engine -- [flags]
 
 Measures what the engine's executor computes on one thread, greedy sampling included, without
 scheduler and server. Precisions and workloads take turns, so that a disturbance hits all of them.
-Prints Markdown. On a busy machine, look at the median per CPU second.
+Prints Markdown. Figures are those of single steps: the best, the median, and the median by the
+processor time that the process was given, which is the one to look at on a busy machine.
 
 ${toHelpLines(FLAGS)}`;
 
@@ -57,34 +58,34 @@ const QUICK_REPEATS = 3;
 /** The first runs are slower: the machine code of the kernels is still being made. */
 const WARM_UP_REPEATS = 2;
 
-/** Something that is measured as a whole. */
+/** Runs a step that computes so many tokens, measures it, and returns what was sampled. */
+type TimeStep = (tokenCount: number, step: () => Promise<number[]>) => Promise<number[]>;
+
+/** One repetition of something, step by step. */
 interface Workload {
   readonly name: string;
-  readonly tokenCount: number;
-  run(executor: OnnxExecutor): Promise<void>;
+  run(executor: OnnxExecutor, timeStep: TimeStep): Promise<void>;
 }
 
 const WORKLOADS: readonly Workload[] = [
   ...DECODE_SEQUENCES.map((count) => ({
     name: `decode, batch ${count}`,
-    tokenCount: count * DECODE_STEPS,
-    run: (executor: OnnxExecutor) => decode(executor, count),
+    run: (executor: OnnxExecutor, timeStep: TimeStep) => decode(executor, count, timeStep),
   })),
   ...PREFILL_TOKENS.map((count) => ({
     name: `prefill, ${count} tokens`,
-    tokenCount: count,
-    run: (executor: OnnxExecutor) => prefill(executor, count),
+    run: (executor: OnnxExecutor, timeStep: TimeStep) => prefill(executor, count, timeStep),
   })),
 ];
 
-/** Tokens per second of one repetition. */
+/** Tokens per second in one step. */
 interface Sample {
   readonly perSecond: number;
   /** By the time the processor gave us: what others on the machine take does not count. */
   readonly perCpuSecond: number;
 }
 
-/** All repetitions, by workload and precision. */
+/** The steps of all repetitions, by workload and precision. */
 type Samples = ReadonlyMap<Workload, ReadonlyMap<Precision, Sample[]>>;
 
 async function runBenchmark(flags: Flags): Promise<string> {
@@ -136,23 +137,30 @@ async function measure(
   for (let repeat = -WARM_UP_REPEATS; repeat < repeats; repeat++) {
     for (const [workload, byPrecision] of samples) {
       for (const [precision, executor] of executors) {
-        const sample = await measureOnce(workload, executor);
-        if (repeat >= 0) byPrecision.get(precision)?.push(sample);
+        await workload.run(executor, async (tokenCount, step) => {
+          const { tokens, sample } = await measureStep(tokenCount, step);
+          if (repeat >= 0) byPrecision.get(precision)?.push(sample);
+          return tokens;
+        });
       }
     }
   }
   return samples;
 }
 
-async function measureOnce(workload: Workload, executor: OnnxExecutor): Promise<Sample> {
+async function measureStep(
+  tokenCount: number,
+  step: () => Promise<number[]>,
+): Promise<{ tokens: number[]; sample: Sample }> {
   const cpuAtStart = process.cpuUsage();
   const startedAtMs = performance.now();
-  await workload.run(executor);
+  const tokens = await step();
   const seconds = (performance.now() - startedAtMs) / 1000;
   const { user, system } = process.cpuUsage(cpuAtStart);
+  const cpuSeconds = (user + system) / 1e6;
   return {
-    perSecond: workload.tokenCount / seconds,
-    perCpuSecond: workload.tokenCount / ((user + system) / 1e6),
+    tokens,
+    sample: { perSecond: tokenCount / seconds, perCpuSecond: tokenCount / cpuSeconds },
   };
 }
 
@@ -166,7 +174,11 @@ async function computePrompts(executor: OnnxExecutor): Promise<void> {
   }
 }
 
-async function decode(executor: OnnxExecutor, sequenceCount: number): Promise<void> {
+async function decode(
+  executor: OnnxExecutor,
+  sequenceCount: number,
+  timeStep: TimeStep,
+): Promise<void> {
   const tables = DECODE_TABLES.slice(0, sequenceCount);
   let next = tables.map((_, sequence) => tokenAt(executor, sequence));
   for (let step = 0; step < DECODE_STEPS; step++) {
@@ -177,15 +189,18 @@ async function decode(executor: OnnxExecutor, sequenceCount: number): Promise<vo
         blockTable,
       }),
     );
-    next = greedyTokens(await run(executor, rows));
+    next = await timeStep(sequenceCount, async () => greedyTokens(await run(executor, rows)));
   }
 }
 
-async function prefill(executor: OnnxExecutor, tokenCount: number): Promise<void> {
+async function prefill(
+  executor: OnnxExecutor,
+  tokenCount: number,
+  timeStep: TimeStep,
+): Promise<void> {
   const tokens = Int32Array.from({ length: tokenCount }, (_, index) => tokenAt(executor, index));
-  greedyTokens(
-    await run(executor, [aRow({ tokens, startPosition: 0, blockTable: PREFILL_TABLE })]),
-  );
+  const row = aRow({ tokens, startPosition: 0, blockTable: PREFILL_TABLE });
+  await timeStep(tokenCount, async () => greedyTokens(await run(executor, [row])));
 }
 
 /** Any text costs the same, so the tokens follow one another in a fixed order. */
@@ -226,12 +241,12 @@ function greedyTokens({ rowCount, vocabularyTokens, values }: StepOutput): numbe
 
 function toTable(samples: Samples): string[] {
   const columns = PRECISIONS.flatMap((precision) =>
-    ["best", "median", "per CPU second"].map((figure) => `${precision} ${figure}`),
+    ["best", "median", "by CPU time"].map((figure) => `${precision} ${figure}`),
   );
   const lines = [...samples].map(([workload, byPrecision]) => {
-    const cells = [...byPrecision.values()].flatMap((repetitions) => {
-      const perSecond = repetitions.map((sample) => sample.perSecond);
-      const perCpuSecond = repetitions.map((sample) => sample.perCpuSecond);
+    const cells = [...byPrecision.values()].flatMap((steps) => {
+      const perSecond = steps.map((sample) => sample.perSecond);
+      const perCpuSecond = steps.map((sample) => sample.perCpuSecond);
       return [quantileOf(perSecond, 1), quantileOf(perSecond, 0.5), quantileOf(perCpuSecond, 0.5)];
     });
     return `| ${[workload.name, ...cells.map(Math.round)].join(" | ")} |`;
