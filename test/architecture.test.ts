@@ -14,12 +14,26 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "src/protocol": ["src/base", "zod"],
   "src/slo": ["src/base", "src/protocol", "zod"],
   "src/tenants": ["src/base", "src/protocol", "src/slo", "zod"],
-  "src/replicas": ["src/base", "src/protocol"],
+  "src/step-cost": ["src/base"],
+  "src/replicas": ["src/base", "src/protocol", "src/step-cost"],
+  "src/forecast": ["src/base", "src/protocol", "src/slo", "src/replicas", "src/step-cost"],
+  "src/routing": ["src/base", "src/protocol", "src/slo", "src/replicas", "src/forecast"],
+  "src/admission": ["src/base", "src/protocol", "src/slo", "src/tenants", "src/forecast"],
   "src/prompt-cache": ["src/base", "src/protocol"],
   "src/streaming": ["src/base", "src/protocol", "src/slo"],
-  "src/pool": ["src/base", "src/protocol", "src/slo", "src/tenants", "src/replicas"],
+  "src/pool": [
+    "src/base",
+    "src/protocol",
+    "src/slo",
+    "src/tenants",
+    "src/replicas",
+    "src/forecast",
+    "src/routing",
+    "src/admission",
+    "src/step-cost",
+  ],
   workers: ["src/*", "hono", "zod", "cloudflare:workers", "node:crypto", "node:buffer"],
-  "gpu-backend/engine": ["src/base", "src/protocol", "src/slo"],
+  "gpu-backend/engine": ["src/base", "src/protocol", "src/slo", "src/step-cost"],
   "gpu-backend/engine/executor": [
     "gpu-backend/engine/*",
     "src/base",
@@ -63,6 +77,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "src/base",
     "src/protocol",
     "src/slo",
+    "src/step-cost",
     "hono",
     "@hono/node-server",
     "prom-client",
@@ -71,6 +86,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "zod",
     "node:*",
   ],
+  simulator: ["src/*", "gpu-backend/engine"],
+  "simulator/traces": ["src/*", "node:*"],
   cli: ["src/*", "tsx", "yaml", "zod", "node:*"],
   "test/workers": ["*"],
   test: ["*"],
@@ -114,7 +131,7 @@ function isAllowed(own: string, target: string): boolean {
   );
 }
 
-const files = ["src", "workers", "gpu-backend", "cli", "bench", "test"].flatMap(sourceFiles);
+const files = ["src", "workers", "gpu-backend", "simulator", "cli", "bench", "test"].flatMap(sourceFiles);
 
 test("every import follows the import table", () => {
   const broken = files.flatMap((file) => {
@@ -143,7 +160,7 @@ test("nothing is exported by default except where a tool demands it", () => {
   const demanded = new Set(["workers/edge.ts"]);
   const offenders = files.filter(
     (file) =>
-      /^(src|workers|gpu-backend|cli)\//.test(file) &&
+      /^(src|workers|gpu-backend|simulator|cli)\//.test(file) &&
       !demanded.has(file) &&
       /^export default /m.test(readFileSync(join(ROOT, file), "utf8")),
   );

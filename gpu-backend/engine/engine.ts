@@ -21,7 +21,7 @@ import type { KvAdmissionRule } from "./scheduling.ts";
 import type { CompareUrgency } from "./scheduler.ts";
 import { compareArrival, Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
-import type { StepForecast } from "./step-model.ts";
+import type { StepForecast } from "../../src/step-cost/step-model.ts";
 import type { TokenConstraint } from "./token-constraint.ts";
 
 export interface EngineOptions {

@@ -1,5 +1,5 @@
 import type { Sequence } from "./sequence.ts";
-import { predictPrefillMs, type StepForecast } from "./step-model.ts";
+import { predictPrefillMs, type StepForecast } from "../../src/step-cost/step-model.ts";
 
 /** What a sequence that waits for its first step finds. */
 export interface Prospect {

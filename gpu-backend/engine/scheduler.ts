@@ -7,7 +7,7 @@ import { OutputLengths } from "./output-lengths.ts";
 import type { KvAdmissionRule } from "./scheduling.ts";
 import type { Sequence } from "./sequence.ts";
 import { StepBudget } from "./step-budget.ts";
-import type { StepForecast } from "./step-model.ts";
+import type { StepForecast } from "../../src/step-cost/step-model.ts";
 
 /** Negative if `a` comes before `b`: gets its share first, is admitted first, is preempted last. */
 export type CompareUrgency = (a: Sequence, b: Sequence, nowMs: number) => number;

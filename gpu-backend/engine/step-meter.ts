@@ -1,7 +1,8 @@
 import { assert } from "../../src/base/assert.ts";
 import { DecayingAverage } from "../../src/base/average.ts";
 import type { Batch, BatchRow } from "./batch.ts";
-import { StepModel, workOf } from "./step-model.ts";
+import { workOf } from "./batch-work.ts";
+import { StepModel } from "../../src/step-cost/step-model.ts";
 
 /** Long against a step, short against a change of load. */
 const HALF_LIFE_MS = 10_000;

@@ -2,7 +2,7 @@ import type { CompareUrgency } from "./scheduler.ts";
 import { compareArrival } from "./scheduler.ts";
 import type { Policy } from "./scheduling.ts";
 import type { Sequence } from "./sequence.ts";
-import { predictPrefillMs, type StepForecast } from "./step-model.ts";
+import { predictPrefillMs, type StepForecast } from "../../src/step-cost/step-model.ts";
 
 /** What the order by slack is predicted with. */
 export interface SlackForecast {

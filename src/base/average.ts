@@ -5,36 +5,45 @@ export interface AveragePrior {
   readonly weight: number;
 }
 
+/** What a {@link DecayingAverage} remembers. */
+export interface AverageState {
+  value?: number;
+  weight: number;
+  updatedAtMs?: number;
+}
+
 /**
  * A weighted mean in which a sample counts half as much after every half-life. It keeps its value
  * while no samples come; only the weight fades, so the first sample after a pause counts for more.
  */
 export class DecayingAverage {
+  readonly state: AverageState;
   readonly #halfLifeMs: number;
-  #value: number | undefined;
-  #weight: number;
-  #updatedAtMs: number | undefined;
 
-  constructor(options: { readonly halfLifeMs: number; readonly prior?: AveragePrior }) {
+  /** Goes on from `state` where it is given; the prior is then part of it. */
+  constructor(
+    options: { readonly halfLifeMs: number; readonly prior?: AveragePrior },
+    state: AverageState = { weight: 0, ...options.prior },
+  ) {
     this.#halfLifeMs = options.halfLifeMs;
-    this.#value = options.prior?.value;
-    this.#weight = options.prior?.weight ?? 0;
+    this.state = state;
   }
 
   /** The mean of what was seen; `undefined` before the first sample when there is no prior. */
   get value(): number | undefined {
-    return this.#value;
+    return this.state.value;
   }
 
   /** Adds a sample. A clock that stands still or runs backwards lets nothing fade. */
   add(value: number, nowMs: number, weight = 1): void {
-    const elapsedMs = Math.max(0, nowMs - (this.#updatedAtMs ?? nowMs));
-    const keptWeight = this.#weight * 2 ** (-elapsedMs / this.#halfLifeMs);
-    this.#updatedAtMs = Math.max(nowMs, this.#updatedAtMs ?? nowMs);
-    this.#weight = keptWeight + weight;
+    const { state } = this;
+    const elapsedMs = Math.max(0, nowMs - (state.updatedAtMs ?? nowMs));
+    const keptWeight = state.weight * 2 ** (-elapsedMs / this.#halfLifeMs);
+    state.updatedAtMs = Math.max(nowMs, state.updatedAtMs ?? nowMs);
+    state.weight = keptWeight + weight;
     // Moving the mean towards the sample, rather than dividing two sums, cannot become 0 / 0
     // after a pause in which every weight has faded to nothing.
-    const mean = this.#value ?? value;
-    this.#value = mean + ((value - mean) * weight) / this.#weight;
+    const mean = state.value ?? value;
+    state.value = mean + ((value - mean) * weight) / state.weight;
   }
 }

@@ -1,21 +1,30 @@
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
+import type { OverloadLadder } from "../admission/overload-ladder.ts";
+import type { PromptPrefix } from "../replicas/prefix-index.ts";
+import type { Attainment } from "../slo/attainment.ts";
 import type { SloTargets } from "../slo/targets.ts";
+import type { TenantShare } from "../tenants/share.ts";
 
 /** One request that asks its pool for a replica. */
 export interface Offer {
   readonly requestId: RequestId;
   readonly tenantId: TenantId;
   readonly modelId: ModelId;
+  readonly share: TenantShare;
+  /** What the tenant wants done before one of its requests is refused; absent: it waits, then is refused. */
+  readonly overload?: OverloadLadder;
   /** Bytes of the prompt's text; the pool turns them into tokens by what it learned of the model. */
   readonly promptBytes: number;
   /** The client's own limit, if it set one. */
   readonly outputTokensMax?: number;
   readonly targets: SloTargets;
-  /** From the request's arrival to its first token: the whole time, however much of it is spent. */
-  readonly firstTokenTargetMs: number;
-  /** What of it is left until the first token is due, counted from this call. */
-  readonly firstTokenBudgetMs: number;
+  /** False: the answer comes as a whole, and of the targets only E2E applies. */
+  readonly isStreamed: boolean;
+  /** What of the targets' time is spent already, counted to this call. */
+  readonly elapsedMs: number;
+  /** What the prompt begins with, shortest first, under the tenant's own keys; may be empty. */
+  readonly prefixes: readonly PromptPrefix[];
   /** Replicas that failed this request before. */
   readonly excludedReplicaIds: readonly ReplicaId[];
 }
@@ -28,8 +37,14 @@ export interface Dispatch {
   readonly dispatch: string;
   /** How long the request waited in the pool. */
   readonly queuedMs: number;
-  /** What was left of the first-token budget when the verdict was given. */
+  /** What was left of the first-token budget when the verdict was given; `Infinity` without one. */
   readonly firstTokenBudgetMs: number;
+  /** What the pool foresees, at the level that it promises; from the dispatch on. */
+  readonly forecast: { readonly ttftMs: number; readonly tpotMs: number };
+  /** False: the request was beyond what its tenant is guaranteed. */
+  readonly isInProfile: boolean;
+  /** Present where the tenant's ladder cut the answer short: it counts as degraded. */
+  readonly clampedOutputTokensMax?: number;
 }
 
 /** Why a pool refused: `reason` is a metric label, `code` what the client sees. */
@@ -38,6 +53,7 @@ export interface Rejection {
   readonly reason:
     | "infeasible"
     | "unattainable"
+    | "out-of-profile"
     | "queue-full"
     | "deadline-passed"
     | "no-replica"
@@ -48,15 +64,27 @@ export interface Rejection {
   readonly predictedWaitMs: number | undefined;
   /** The least that the pool believes the prompt to have; absent where there was no pool to ask. */
   readonly promptTokens: number | undefined;
+  /** The model that the tenant's ladder asks instead, if it does. */
+  readonly fallbackModelId?: ModelId;
 }
 
 /** How a dispatched request ended, with what is known of it. */
 export interface Outcome {
-  readonly kind: "completed" | "client-gone" | "upstream-failed" | "upstream-refused" | "abandoned";
+  readonly kind:
+    | "completed"
+    | "client-gone"
+    | "upstream-failed"
+    | "upstream-refused"
+    | "displaced"
+    | "abandoned";
   /** Exact counts of the engine; absent when it never said. */
   readonly promptTokens?: number;
   readonly cachedTokens?: number;
   readonly outputTokens?: number;
   /** From the dispatch to the first token. */
   readonly firstTokenAfterMs?: number;
+  /** From the first token to the last. */
+  readonly decodeMs?: number;
+  /** Whether the tenant got what it was promised; absent where that is not for this request to say. */
+  readonly attainment?: Attainment;
 }

@@ -3,7 +3,9 @@ import type { Dispatch, Rejection } from "./offer.ts";
 
 /**
  * What the caller must now do; a pool performs no I/O. `dispatch` and `reject` are the one verdict
- * of an offer. `wake` asks for a call of `wake()` at an instant and replaces any earlier one.
+ * of an offer. `displace` asks for a dispatched request that has no token yet to be stopped there,
+ * settled as `displaced` and offered again. `wake` asks for a call of `wake()` at an instant and
+ * replaces any earlier one.
  */
 export type PoolEffect =
   | {
@@ -13,4 +15,5 @@ export type PoolEffect =
       readonly dispatch: Dispatch;
     }
   | { readonly kind: "reject"; readonly requestId: RequestId; readonly rejection: Rejection }
+  | { readonly kind: "displace"; readonly requestId: RequestId; readonly leaseId: LeaseId }
   | { readonly kind: "wake"; readonly atMs: number };

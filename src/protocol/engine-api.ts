@@ -6,7 +6,7 @@ const Count = z.int().min(0);
 export const ReplicaHello = z.object({
   kind: z.literal("hello"),
   /** Raised when a frame changes incompatibly; a pool closes connections of another version. */
-  protocolVersion: z.literal(1),
+  protocolVersion: z.literal(2),
   /** Where the gateway reaches this replica; must equal a replica of the pool's configuration. */
   endpointUrl: z.url().max(512),
   /** New in every life of the process, so that a restart is noticed. */
@@ -19,8 +19,23 @@ export const ReplicaHello = z.object({
   sequencesMax: Count,
   /** Requests that may wait for a slot. */
   queueMax: Count,
+  /** Tokens of one step, prefill and decode together. */
+  batchTokensMax: z.int().min(1),
+  /** True where a step has no more prefill than the TBT targets of those that decode allow. */
+  keepsTbt: z.boolean(),
 });
 export type ReplicaHello = z.infer<typeof ReplicaHello>;
+
+const Milliseconds = z.number().min(0).max(1e9);
+
+/** What one unit of each kind of a step's work takes, as the replica has fitted it to its steps. */
+const StepCost = z.object({
+  fixedMs: Milliseconds,
+  tokenMs: Milliseconds,
+  attendedPairMs: Milliseconds,
+  sequenceMs: Milliseconds,
+  kvTokenMs: Milliseconds,
+});
 
 /**
  * What a replica says about itself: on change, coalesced to 100 ms, and at least every 500 ms.
@@ -38,6 +53,17 @@ export const ReplicaReport = z.object({
   blockCount: Count,
   /** Prompt tokens that are neither computed nor cached, of waiting and running requests. */
   queuedUncachedTokens: Count,
+  /** Pairs of such a token and one it attends to. */
+  queuedAttendedPairs: Count,
+  /** Tokens whose KV running requests hold; a shared one counts for each. */
+  runningKvTokens: Count,
+  /** Tokens whose KV waiting requests will hold when they begin to run. */
+  waitingKvTokens: Count,
+  step: StepCost,
+  /** How many times longer than `step` says the last few dozen steps took. */
+  speedRatio: z.number().positive().max(1e6),
+  /** Which share of the last two seconds went to prefill. */
+  prefillTimeRatio: z.number().min(0).max(1),
   /** Prompt tokens computed per second while prefilling, measured. */
   prefillTokensPerSecond: z.number().min(0),
   /** Decaying mean of one step's duration. */

@@ -1,12 +1,18 @@
 /** A bound that a share of requests must meet: 0.99 and 500 read "p99 is at most 500 ms". */
-interface PercentileTarget {
+export interface PercentileTarget {
   readonly percentileRatio: number;
   readonly limitMs: number;
 }
 
+/** A bound on TTFT that may grow with the prompt: `limitMs + perPromptTokenMs × prompt tokens`. */
+export interface TtftTarget extends PercentileTarget {
+  readonly perPromptTokenMs?: number;
+}
+
 /** What a tenant was promised. A target that is absent was not promised. */
 export interface SloTargets {
-  readonly ttft?: PercentileTarget;
+  readonly ttft?: TtftTarget;
+  /** Mean gap of a request's tokens behind the first. */
   readonly tpot?: PercentileTarget;
   readonly e2e?: PercentileTarget;
   /** No gap between two tokens is longer than this. */

@@ -13,7 +13,7 @@ import { sampleBatch } from "../../../gpu-backend/engine/sample-batch.ts";
 import { type ChosenToken, Sampler } from "../../../gpu-backend/engine/sampler.ts";
 import type { CompareUrgency } from "../../../gpu-backend/engine/scheduler.ts";
 import { compareArrival } from "../../../gpu-backend/engine/scheduler.ts";
-import { StepModel } from "../../../gpu-backend/engine/step-model.ts";
+import { StepModel } from "../../../src/step-cost/step-model.ts";
 import { urgencyOf } from "../../../gpu-backend/engine/urgency.ts";
 import type { Random } from "../../../src/base/random.ts";
 import { seededRandom } from "../../../src/base/random.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Engine } from "../../../gpu-backend/engine/engine.ts";
-import { StepModel } from "../../../gpu-backend/engine/step-model.ts";
+import { StepModel } from "../../../src/step-cost/step-model.ts";
 import {
   aGenerateRequest,
   anEngine,

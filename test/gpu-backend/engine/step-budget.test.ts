@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { StepModel } from "../../../gpu-backend/engine/step-model.ts";
+import { StepModel } from "../../../src/step-cost/step-model.ts";
 import { aGenerateRequest, anEngine, runStep, tokenRange } from "../../support/engine-builders.ts";
 
 /** 2 ms a step, 0.1 ms a token. */

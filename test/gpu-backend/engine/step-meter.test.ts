@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Batch, BatchRow } from "../../../gpu-backend/engine/batch.ts";
 import { StepMeter } from "../../../gpu-backend/engine/step-meter.ts";
-import { workOf } from "../../../gpu-backend/engine/step-model.ts";
+import { workOf } from "../../../gpu-backend/engine/batch-work.ts";
 
 const aRow = (tokens: number, outputIndex: number): BatchRow => ({
   sequenceId: "a",

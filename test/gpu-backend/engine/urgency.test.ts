@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { GenerateRequest } from "../../../gpu-backend/engine/generate-request.ts";
 import type { Policy } from "../../../gpu-backend/engine/scheduling.ts";
-import { StepModel } from "../../../gpu-backend/engine/step-model.ts";
+import { StepModel } from "../../../src/step-cost/step-model.ts";
 import { urgencyOf } from "../../../gpu-backend/engine/urgency.ts";
 import {
   aGenerateRequest,

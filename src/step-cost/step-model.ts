@@ -1,5 +1,3 @@
-import type { Batch, BatchRow } from "./batch.ts";
-
 /** What makes one step take as long as it takes. */
 export interface StepWork {
   readonly tokens: number;
@@ -110,11 +108,6 @@ export class StepModel implements StepForecast {
   }
 }
 
-/** The work of a batch. */
-export function workOf(batch: Batch): StepWork {
-  return batch.rows.map(workOfRow).reduce(addWork, NO_WORK);
-}
-
 /** The work of so many tokens behind `startPosition` others. */
 export function workOfChunk(startPosition: number, tokens: number): StepWork {
   return {
@@ -147,10 +140,6 @@ export function predictPrefillMs(forecast: StepForecast, prefill: LonePrefill): 
     prefillMs += forecast.predictMs(workOfChunk(start, tokens));
   }
   return prefillMs;
-}
-
-function workOfRow(row: BatchRow): StepWork {
-  return workOfChunk(row.startPosition, row.tokens.length);
 }
 
 function termsOf(work: StepWork): Vector {

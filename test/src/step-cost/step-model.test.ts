@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { StepCoefficients, StepWork } from "../../../gpu-backend/engine/step-model.ts";
+import type { StepCoefficients, StepWork } from "../../../src/step-cost/step-model.ts";
 import {
   addWork,
   NO_WORK,
   predictPrefillMs,
   StepModel,
-  workOf,
   workOfChunk,
-} from "../../../gpu-backend/engine/step-model.ts";
+} from "../../../src/step-cost/step-model.ts";
 import type { Random } from "../../../src/base/random.ts";
 import { seededRandom } from "../../../src/base/random.ts";
 
@@ -40,24 +39,6 @@ function randomWork(random: Random): StepWork {
   }
   return work;
 }
-
-describe("workOf", () => {
-  test("sums tokens, what they attend to, sequences and the KV that is read", () => {
-    const row = {
-      sequenceId: "a",
-      blockTable: new Int32Array(2),
-      output: "last",
-      outputIndex: 0,
-    } as const;
-    const rows = [
-      { ...row, startPosition: 10, tokens: new Int32Array(1) },
-      { ...row, startPosition: 2, tokens: new Int32Array(3) },
-    ];
-    // The second row's tokens attend to 3, 4 and 5 tokens.
-    const expected = { tokens: 4, attendedPairs: 11 + 12, sequences: 2, kvTokens: 16 };
-    expect(workOf({ rows, totalTokens: 4 })).toEqual(expected);
-  });
-});
 
 describe("StepModel", () => {
   test("believes its prior until it has seen a step", () => {
