@@ -6,6 +6,8 @@ export interface PoolLimits {
   readonly queueMax: number;
   /** At this many leases nothing is dispatched until one ends. */
   readonly leasesMax: number;
+  /** Tenants remembered; beyond it the one longest unheard of, with nothing here, is forgotten. */
+  readonly tenantsMax: number;
   /** A lease that nobody settles ends by itself; longer than any request may take. */
   readonly leaseMs: number;
   /** For so long a pool that has just begun lets requests wait for replicas to dial in. */
@@ -15,8 +17,9 @@ export interface PoolLimits {
 /** The bounds of a pool in production. */
 export const POOL_LIMITS: PoolLimits = {
   replicasMax: 128,
-  queueMax: 1_024,
-  leasesMax: 16_384,
+  queueMax: 10_000,
+  leasesMax: 32_768,
+  tenantsMax: 4_096,
   leaseMs: 660_000,
   relearnMs: 2_000,
 };

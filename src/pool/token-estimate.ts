@@ -1,3 +1,4 @@
+import type { AverageState } from "../base/average.ts";
 import { DecayingAverage } from "../base/average.ts";
 
 /** English text has about four bytes a token; a smaller prior errs towards more tokens. */
@@ -8,20 +9,33 @@ const TEMPLATE_TOKENS = 16;
 const PRIOR_WEIGHT_BYTES = 2048;
 const HALF_LIFE_MS = 600_000;
 
+/** What a {@link TokenEstimate} remembers. */
+export interface TokenEstimateState {
+  readonly tokensPerByte: AverageState;
+  readonly deviation: AverageState;
+}
+
 /**
  * Turns prompt bytes into tokens by what settled requests have taught: mean tokens per byte plus
  * the mean deviation from it, since a forecast that is too high only refuses early while one that
  * is too low breaks a promise. The gateway does not tokenise; this is its only idea of a prompt's length.
  */
 export class TokenEstimate {
-  readonly #tokensPerByte = new DecayingAverage({
-    halfLifeMs: HALF_LIFE_MS,
-    prior: { value: 1 / BYTES_PER_TOKEN_PRIOR, weight: PRIOR_WEIGHT_BYTES },
-  });
-  readonly #deviation = new DecayingAverage({
-    halfLifeMs: HALF_LIFE_MS,
-    prior: { value: 0, weight: PRIOR_WEIGHT_BYTES },
-  });
+  readonly state: TokenEstimateState;
+  readonly #tokensPerByte: DecayingAverage;
+  readonly #deviation: DecayingAverage;
+
+  constructor(
+    state: TokenEstimateState = {
+      tokensPerByte: { value: 1 / BYTES_PER_TOKEN_PRIOR, weight: PRIOR_WEIGHT_BYTES },
+      deviation: { value: 0, weight: PRIOR_WEIGHT_BYTES },
+    },
+  ) {
+    this.state = state;
+    const options = { halfLifeMs: HALF_LIFE_MS };
+    this.#tokensPerByte = new DecayingAverage(options, state.tokensPerByte);
+    this.#deviation = new DecayingAverage(options, state.deviation);
+  }
 
   /** Returns the tokens of a prompt of so many bytes, template included; at least one. */
   tokensOf(promptBytes: number): number {
