@@ -1,0 +1,26 @@
+import type { ReplicaId } from "../protocol/ids.ts";
+
+/**
+ * A replica that could be asked, as one request sees it. What a prefix hit saves, what a slow
+ * replica costs and what its residents need is inside the forecast, so nothing is added for it here.
+ */
+export interface Candidate {
+  readonly replicaId: ReplicaId;
+  /** Requests there that run or wait, ours and others'. */
+  readonly sequences: number;
+  /**
+   * What it can do beside the others when all is well, in any unit that the pool shares; positive.
+   * In a mixed pool: the sequences it can run, by how fast it runs them.
+   */
+  readonly capacity: number;
+  /** Which share of its capacity it may be given, in (0, 1]: below 1 after it has returned. */
+  readonly capacityRatio: number;
+  /** The least, over all targets, of the share that would be left of it; negative when one breaks. */
+  readonly headroomRatio: number;
+  readonly isFeasible: boolean;
+  /** The forecast's upper bound. */
+  readonly ttftMs: number;
+  readonly reportAgeMs: number;
+  /** How much the request's route prefers the replica: `rendezvousWeight()`. */
+  readonly rendezvous: number;
+}

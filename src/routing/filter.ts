@@ -1,0 +1,37 @@
+import type { ReplicaId } from "../protocol/ids.ts";
+
+/** Why a replica is not even asked for its forecast. */
+export type Unfit = "excluded" | "model" | "not-ready" | "ejected" | "full";
+
+/** What is known of a replica before any forecast. */
+export interface ReplicaFacts {
+  readonly replicaId: ReplicaId;
+  /** The model it has loaded; `undefined` before it has said hello. */
+  readonly modelId: string | undefined;
+  /** Connected, heard of lately, and neither draining nor removed. */
+  readonly isReady: boolean;
+  /** Taken out for its failures, and with no probe due. */
+  readonly isEjected: boolean;
+  readonly freeSlots: number;
+}
+
+/** What a replica must be fit for. */
+export interface FitRequest {
+  readonly excludedReplicaIds: readonly ReplicaId[];
+  /** As the engines name it; absent where every replica of the pool will do. */
+  readonly modelId?: string;
+}
+
+/**
+ * Says what keeps a request from a replica whatever it would have to wait there, or `undefined`.
+ *
+ * The reasons are in order of how long they last: for a request that was refused, the first one that
+ * no waiting removes says most, and only `full` ends by itself within a request's time.
+ */
+export function whyNot(replica: ReplicaFacts, request: FitRequest): Unfit | undefined {
+  if (request.excludedReplicaIds.includes(replica.replicaId)) return "excluded";
+  if (!replica.isReady) return "not-ready";
+  if (request.modelId !== undefined && replica.modelId !== request.modelId) return "model";
+  if (replica.isEjected) return "ejected";
+  return replica.freeSlots > 0 ? undefined : "full";
+}

@@ -1,0 +1,104 @@
+import { assert } from "../base/assert.ts";
+import type { Random } from "../base/random.ts";
+import { capacityOf, isBelowCeiling, poolLoad } from "./bounded-load.ts";
+import type { Candidate } from "./candidate.ts";
+
+/** Headrooms closer than this say the same: a forecast is not better than a few percent. */
+export const NEAR_HEADROOM_RATIO = 0.02;
+/**
+ * Beyond this no target is at risk, so more headroom is worth nothing. What counts then is to do
+ * least work: the earliest first token, which is where a prefix is cached.
+ */
+export const AMPLE_HEADROOM_RATIO = 0.5;
+/** First tokens that differ by a smaller share than this come at the same time. */
+export const NEAR_TTFT_RATIO = 0.05;
+
+/** How to pick. */
+export interface PickOptions {
+  readonly random: Random;
+  /** Share of the picks that go to any open replica, so that what is believed of it stays tested. */
+  readonly explorationRatio: number;
+  /** A report older than this no longer tells the best replica from the others. */
+  readonly staleAfterMs: number;
+}
+
+/** The settings that a pool uses unless it is told otherwise. */
+export const PICK_DEFAULTS = { explorationRatio: 0.01, staleAfterMs: 1_000 } as const;
+
+/**
+ * Picks the replica that a request goes to; `undefined` when none is feasible.
+ *
+ * Only feasible replicas below their load ceiling are open, or all feasible ones when none is below
+ * it. Of those the one with most headroom wins: the load spreads so that whoever is nearest to a
+ * broken target gets nothing more. `candidates` are all replicas that are fit, also the infeasible
+ * ones, since the ceilings are shares of the whole pool's load. At most four draws by chance.
+ */
+export function pickReplica<Choice extends Candidate>(
+  candidates: readonly Choice[],
+  { random, explorationRatio, staleAfterMs }: PickOptions,
+): Choice | undefined {
+  const open = openOf(candidates);
+  if (open.length <= 1) return open[0];
+  if (random() < explorationRatio) return drawn(open, random);
+  const best = bestOf(open, random);
+  // Everybody's best by the same old news would get everybody's requests until the next report.
+  // One of two drawn by chance is nearly as good and never a crowd (Mitzenmacher, 2000).
+  return best.reportAgeMs > staleAfterMs ? bestOf(twoOf(open, random), random) : best;
+}
+
+function openOf<Choice extends Candidate>(candidates: readonly Choice[]): readonly Choice[] {
+  const pool = poolLoad(candidates);
+  const feasible = candidates.filter(({ isFeasible }) => isFeasible);
+  const open = feasible.filter((candidate) => isBelowCeiling(candidate, pool));
+  return open.length > 0 ? open : feasible;
+}
+
+/**
+ * The best by headroom, then by first token, then by load for its capacity, then by what the route
+ * prefers; equals are drawn by chance. Each rule keeps a band, within which the next one decides:
+ * otherwise noise in the first would decide everything, and always for the same replica.
+ */
+function bestOf<Choice extends Candidate>(open: readonly Choice[], random: Random): Choice {
+  let equals = lowest(open, missingHeadroom, (least) => least + NEAR_HEADROOM_RATIO);
+  equals = lowest(equals, ttftMsOf, (least) => least * (1 + NEAR_TTFT_RATIO));
+  equals = lowest(equals, loadWithOneMore, exactly);
+  equals = lowest(equals, distance, exactly);
+  return drawn(equals, random);
+}
+
+const missingHeadroom = ({ headroomRatio }: Candidate) =>
+  AMPLE_HEADROOM_RATIO - Math.min(headroomRatio, AMPLE_HEADROOM_RATIO);
+const ttftMsOf = ({ ttftMs }: Candidate) => ttftMs;
+// With this request, so that of two idle replicas the one that can do more comes first.
+const loadWithOneMore = (candidate: Candidate) => (candidate.sequences + 1) / capacityOf(candidate);
+const distance = ({ rendezvous }: Candidate) => -rendezvous;
+const exactly = (least: number) => least;
+
+function lowest<Choice extends Candidate>(
+  choices: readonly Choice[],
+  valueOf: (candidate: Candidate) => number,
+  bandEnd: (least: number) => number,
+): readonly Choice[] {
+  if (choices.length === 1) return choices;
+  let least = Infinity;
+  for (const choice of choices) least = Math.min(least, valueOf(choice));
+  const limit = bandEnd(least);
+  return choices.filter((choice) => valueOf(choice) <= limit);
+}
+
+function twoOf<Choice>(open: readonly Choice[], random: Random): readonly Choice[] {
+  const first = Math.floor(random() * open.length);
+  // One of the others, by its distance from the first.
+  const second = (first + 1 + Math.floor(random() * (open.length - 1))) % open.length;
+  return [at(open, first), at(open, second)];
+}
+
+function drawn<Choice>(equals: readonly Choice[], random: Random): Choice {
+  return equals.length === 1 ? at(equals, 0) : at(equals, Math.floor(random() * equals.length));
+}
+
+function at<Choice>(choices: readonly Choice[], index: number): Choice {
+  const choice = choices[index];
+  assert(choice !== undefined, "a choice is among the choices");
+  return choice;
+}
