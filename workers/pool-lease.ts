@@ -1,6 +1,14 @@
 import { RpcTarget } from "cloudflare:workers";
 import type { Outcome } from "../src/pool/offer.ts";
 
+/** A lease's side of the pool. What it is told it may be told again: it heeds the first call. */
+export interface LeaseLine {
+  readonly started: (firstTokenAfterMs: number) => void;
+  readonly settled: (outcome: Outcome) => void;
+  /** True when the slot is taken back, false when the lease ended otherwise. */
+  readonly displaced: Promise<boolean>;
+}
+
 /**
  * A dispatched request's hold on its slot, given to the caller of `PoolObject.acquire`.
  *
@@ -9,20 +17,32 @@ import type { Outcome } from "../src/pool/offer.ts";
  * context open (`ctx.waitUntil`) for as long as the request runs.
  */
 export class PoolLease extends RpcTarget {
-  readonly #settle: (outcome: Outcome) => void;
+  readonly #line: LeaseLine;
 
-  /** `settle` may be called more than once; a pool heeds the first call. */
-  constructor(settle: (outcome: Outcome) => void) {
+  constructor(line: LeaseLine) {
     super();
-    this.#settle = settle;
+    this.#line = line;
+  }
+
+  /** Says that the first token has come, so long after the dispatch. */
+  async started(firstTokenAfterMs: number): Promise<void> {
+    this.#line.started(firstTokenAfterMs);
+  }
+
+  /**
+   * Waits until the pool takes the slot back for somebody to whom it was guaranteed: the request is
+   * then to be stopped there and offered again. False once the lease has ended otherwise.
+   */
+  async displaced(): Promise<boolean> {
+    return this.#line.displaced;
   }
 
   /** Says how the request ended. Only the first call counts. */
   async settle(outcome: Outcome): Promise<void> {
-    this.#settle(outcome);
+    this.#line.settled(outcome);
   }
 
   [Symbol.dispose](): void {
-    this.#settle({ kind: "abandoned" });
+    this.#line.settled({ kind: "abandoned" });
   }
 }

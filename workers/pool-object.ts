@@ -1,12 +1,13 @@
 import { DurableObject } from "cloudflare:workers";
 import { assert } from "../src/base/assert.ts";
-import { seededRandom } from "../src/base/random.ts";
 import type { Dispatch, Offer, Rejection } from "../src/pool/offer.ts";
+import { DecisionLog } from "../src/pool/decision-log.ts";
+import type { PoolCall } from "../src/pool/pool-call.ts";
 import type { PoolEffect } from "../src/pool/pool-effect.ts";
 import type { PoolStatus } from "../src/pool/pool-status.ts";
 import { Pool } from "../src/pool/pool.ts";
 import { REPLICA_CLOSE_CODES } from "../src/protocol/engine-api.ts";
-import type { RequestId } from "../src/protocol/ids.ts";
+import type { LeaseId, RequestId } from "../src/protocol/ids.ts";
 import { PoolId } from "../src/protocol/ids.ts";
 import type { Env } from "./env.ts";
 import { PoolConfiguration } from "./pool-configuration.ts";
@@ -29,14 +30,17 @@ const UNCONFIGURED_RETRY_AFTER_MS = 1_000;
  * Body of `Pool`, one object a pool, found by pool id: the only dispatcher of its replicas.
  *
  * Callers ask by RPC, replicas dial in by WebSocket; tokens never pass through here. Nothing is
- * stored. The state is in memory while anybody waits or holds a lease; a new life relearns it from
+ * stored, but every call of the pool is kept for a while, so that it can explain itself. The state is in memory while anybody waits or holds a lease; a new life relearns it from
  * the connections, which outlive the object, and from the next reports.
  */
 export class PoolObject extends DurableObject<Env> {
   readonly #pool: Pool;
+  readonly #decisions: DecisionLog;
   readonly #links: ReplicaLinks;
   /** Who waits for the verdict on a request; its size is that of the pool's queue. */
   readonly #callers = new Map<RequestId, (acquired: Acquired) => void>();
+  /** How the holder of each lease learns that its slot is taken back. */
+  readonly #displacing = new Map<LeaseId, (isDisplaced: boolean) => void>();
   /** The frame of each connection that is being dealt with: the next one waits for its turn. */
   readonly #turns = new WeakMap<WebSocket, Promise<void>>();
   #configuration: PoolConfiguration | undefined;
@@ -48,9 +52,10 @@ export class PoolObject extends DurableObject<Env> {
     this.#pool = new Pool({
       epoch: crypto.randomUUID(),
       startedAtMs: Date.now(),
-      random: seededRandom(seed),
+      seed,
     });
-    this.#links = new ReplicaLinks(state, this.#pool);
+    this.#decisions = new DecisionLog(this.#pool);
+    this.#links = new ReplicaLinks(state, this.#pool, (call, nowMs) => this.#decisions.call(call, nowMs));
   }
 
   /**
@@ -60,25 +65,24 @@ export class PoolObject extends DurableObject<Env> {
   async acquire(poolId: PoolId, offer: Offer): Promise<Acquired> {
     const askedAtMs = Date.now();
     try {
-      await this.#configurationOf(poolId).ensure(offer.firstTokenBudgetMs);
+      await this.#configurationOf(poolId).ensure();
     } catch {
       return UNCONFIGURED;
     }
     if (this.#callers.has(offer.requestId)) {
       throw new Error("A request that waits in the pool was offered again");
     }
-    // The budget counts from the call: what reading the configuration took is spent.
-    const nowMs = Date.now();
-    const firstTokenBudgetMs = offer.firstTokenBudgetMs - (nowMs - askedAtMs);
+    // The time counts from the call: what reading the configuration took is spent.
+    const elapsedMs = offer.elapsedMs + (Date.now() - askedAtMs);
     return new Promise((resolve) => {
       this.#callers.set(offer.requestId, resolve);
-      this.#perform(this.#pool.offer({ ...offer, firstTokenBudgetMs }, nowMs));
+      this.#call({ kind: "offer", offer: { ...offer, elapsedMs } });
     });
   }
 
   /** Takes back the offer of a request that still waits; `acquire` then answers `withdrawn`. */
   async withdraw(requestId: RequestId): Promise<void> {
-    this.#perform(this.#pool.withdraw(requestId, Date.now()));
+    this.#call({ kind: "withdraw", requestId });
   }
 
   /** Describes the pool as it is now. */
@@ -153,13 +157,16 @@ export class PoolObject extends DurableObject<Env> {
       poolId,
       env: this.env,
       onChange: (pool) => {
-        const nowMs = Date.now();
-        this.#perform(this.#pool.configure(pool, nowMs));
-        this.#perform(this.#links.follow(nowMs));
+        this.#call({ kind: "configure", pool });
+        this.#perform(this.#links.follow(Date.now()));
       },
     });
     assert(this.#configuration.poolId === poolId, "one object is one pool");
     return this.#configuration;
+  }
+
+  #call(call: PoolCall): void {
+    this.#perform(this.#decisions.call(call, Date.now()));
   }
 
   #perform(effects: readonly PoolEffect[]): void {
@@ -169,19 +176,37 @@ export class PoolObject extends DurableObject<Env> {
           this.#answer(effect.requestId, {
             kind: "dispatched",
             dispatch: effect.dispatch,
-            lease: new PoolLease((outcome) => {
-              this.#perform(this.#pool.settle(effect.leaseId, outcome, Date.now()));
-            }),
+            lease: this.#leaseOf(effect.leaseId),
           });
           break;
         case "reject":
           this.#answer(effect.requestId, { kind: "rejected", rejection: effect.rejection });
+          break;
+        case "displace":
+          this.#endDisplacing(effect.leaseId, true);
           break;
         case "wake":
           this.#wakeAt(effect.atMs);
           break;
       }
     }
+  }
+
+  #leaseOf(leaseId: LeaseId): PoolLease {
+    const displaced = new Promise<boolean>((resolve) => this.#displacing.set(leaseId, resolve));
+    return new PoolLease({
+      displaced,
+      started: (firstTokenAfterMs) => this.#call({ kind: "started", leaseId, firstTokenAfterMs }),
+      settled: (outcome) => {
+        this.#endDisplacing(leaseId, false);
+        this.#call({ kind: "settle", leaseId, outcome });
+      },
+    });
+  }
+
+  #endDisplacing(leaseId: LeaseId, isDisplaced: boolean): void {
+    this.#displacing.get(leaseId)?.(isDisplaced);
+    this.#displacing.delete(leaseId);
   }
 
   #answer(requestId: RequestId, acquired: Acquired): void {
@@ -193,7 +218,7 @@ export class PoolObject extends DurableObject<Env> {
 
   #wakeAt(atMs: number): void {
     clearTimeout(this.#wakeTimer ?? null);
-    const wake = (): void => this.#perform(this.#pool.wake(Date.now()));
+    const wake = (): void => this.#call({ kind: "wake" });
     const delayMs = Math.min(Math.max(0, Math.ceil(atMs - Date.now())), WAKE_MS_MAX);
     this.#wakeTimer = setTimeout(wake, delayMs);
   }

@@ -3,6 +3,7 @@ import type { ReplicaCloseCode } from "../src/protocol/engine-api.ts";
 import {
   REPLICA_CLOSE_CODES,
   REPLICA_FRAME_BYTES_MAX,
+  REPLICA_PROTOCOL_VERSION,
   ReplicaFrame,
 } from "../src/protocol/engine-api.ts";
 
@@ -13,7 +14,7 @@ export type ReadFrame =
 
 const OtherVersion = z.object({
   kind: z.literal("hello"),
-  protocolVersion: z.unknown().refine((version) => version !== 1),
+  protocolVersion: z.unknown().refine((version) => version !== REPLICA_PROTOCOL_VERSION),
 });
 
 /** Reads one WebSocket message as a replica's frame. */

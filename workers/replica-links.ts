@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { PoolCall } from "../src/pool/pool-call.ts";
 import type { PoolEffect } from "../src/pool/pool-effect.ts";
 import type { Pool } from "../src/pool/pool.ts";
 import type { ReplicaCloseCode, ReplicaFrame } from "../src/protocol/engine-api.ts";
@@ -20,6 +21,9 @@ const Attachment = z.strictObject({
 });
 type Attachment = z.infer<typeof Attachment>;
 
+/** Tells the pool what happened, and writes it down. */
+type CallPool = (call: PoolCall, nowMs: number) => PoolEffect[];
+
 /**
  * Which connection speaks for which replica. The runtime holds the sockets, also while the object
  * is evicted; each carries its hello with it, so that a new life of the pool knows at once who is
@@ -28,12 +32,14 @@ type Attachment = z.infer<typeof Attachment>;
 export class ReplicaLinks {
   readonly #state: DurableObjectState;
   readonly #pool: Pool;
+  readonly #callPool: CallPool;
   readonly #replicaOf = new Map<WebSocket, ReplicaId>();
   readonly #socketOf = new Map<ReplicaId, WebSocket>();
 
-  constructor(state: DurableObjectState, pool: Pool) {
+  constructor(state: DurableObjectState, pool: Pool, callPool: CallPool) {
     this.#state = state;
     this.#pool = pool;
+    this.#callPool = callPool;
   }
 
   /** Opens a connection and returns the replica's end of it; `undefined` when there is no room. */
@@ -78,7 +84,8 @@ export class ReplicaLinks {
   hear(socket: WebSocket, frame: ReplicaFrame, nowMs: number): PoolEffect[] {
     const replicaId = this.#replicaOf.get(socket);
     if (frame.kind === "report") {
-      return replicaId === undefined ? [] : this.#pool.report(replicaId, frame, nowMs);
+      if (replicaId === undefined) return [];
+      return this.#callPool({ kind: "report", replicaId, report: frame }, nowMs);
     }
     // A hello may also be overtaken by the end of its connection.
     if (socket.readyState !== WebSocket.READY_STATE_OPEN) return [];
@@ -110,7 +117,7 @@ export class ReplicaLinks {
     if (replicaId === undefined) return [];
     this.#replicaOf.delete(socket);
     this.#socketOf.delete(replicaId);
-    return this.#pool.disconnected(replicaId, nowMs);
+    return this.#callPool({ kind: "disconnected", replicaId }, nowMs);
   }
 
   #adopt(socket: WebSocket, hello: ReplicaHello, nowMs: number): PoolEffect[] {
@@ -123,7 +130,7 @@ export class ReplicaLinks {
     }
     this.#replicaOf.set(socket, replicaId);
     this.#socketOf.set(replicaId, socket);
-    return this.#pool.connected(hello, nowMs);
+    return this.#callPool({ kind: "connected", hello }, nowMs);
   }
 
   #close(socket: WebSocket, code: ReplicaCloseCode, reason: string): void {

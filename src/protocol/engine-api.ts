@@ -2,11 +2,13 @@ import * as z from "zod";
 
 const Count = z.int().min(0);
 
+/** Raised when a frame changes incompatibly; a pool closes connections of another version. */
+export const REPLICA_PROTOCOL_VERSION = 2;
+
 /** First frame of a replica on its WebSocket to the pool: who it is and what it can hold. */
 export const ReplicaHello = z.object({
   kind: z.literal("hello"),
-  /** Raised when a frame changes incompatibly; a pool closes connections of another version. */
-  protocolVersion: z.literal(2),
+  protocolVersion: z.literal(REPLICA_PROTOCOL_VERSION),
   /** Where the gateway reaches this replica; must equal a replica of the pool's configuration. */
   endpointUrl: z.url().max(512),
   /** New in every life of the process, so that a restart is noticed. */
