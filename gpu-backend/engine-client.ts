@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import { attendedPairsOf } from "../src/step-cost/step-model.ts";
 import { monotonicNowMs } from "./clock.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
 import { createStepWatchMemory, StepWatch } from "./step-watch.ts";
@@ -100,11 +101,15 @@ export class EngineClient {
   get load(): EngineSnapshot | undefined {
     const snapshot = this.#snapshot;
     if (snapshot === undefined || this.#unseenPromptTokens.length === 0) return snapshot;
-    const unseenTokens = this.#unseenPromptTokens.reduce((sum, tokens) => sum + tokens, 0);
+    const unseen = this.#unseenPromptTokens;
+    const unseenTokens = unseen.reduce((sum, tokens) => sum + tokens, 0);
+    const unseenPairs = unseen.reduce((sum, tokens) => sum + attendedPairsOf(0, tokens), 0);
     return {
       ...snapshot,
-      queuedRequests: snapshot.queuedRequests + this.#unseenPromptTokens.length,
+      queuedRequests: snapshot.queuedRequests + unseen.length,
       queuedUncachedTokens: snapshot.queuedUncachedTokens + unseenTokens,
+      queuedAttendedPairs: snapshot.queuedAttendedPairs + unseenPairs,
+      waitingKvTokens: snapshot.waitingKvTokens + unseenTokens,
     };
   }
 

@@ -152,7 +152,7 @@ function snapshotOf(
     ...others,
     ...engineLoad,
     queuedRequests: engineLoad.queuedRequests + openingRequests,
-    ...meter.speed,
+    ...meter.measurements,
     promptTokens: counters.promptTokens,
     outputTokens: counters.generatedTokens,
     prefixQueriedTokens: counters.prefix.queriedTokens,

@@ -3,6 +3,7 @@ import { setTimeout } from "node:timers/promises";
 import { assert } from "../src/base/assert.ts";
 import type { ReplicaHello } from "../src/protocol/engine-api.ts";
 import { monotonicNowMs } from "./clock.ts";
+import { type ReportedState, toReportedState } from "./engine/reported-load.ts";
 import { loadChatTemplate } from "./engine/tokenizer/chat-template.ts";
 import { loadTokenizer, type Tokenizer } from "./engine/tokenizer/tokenizer.ts";
 import { EngineClient } from "./engine-client.ts";
@@ -13,7 +14,7 @@ import type { ServedModel } from "./server/app-context.ts";
 import { DispatchTracker } from "./server/dispatch-tracker.ts";
 import { createEngineMetrics } from "./server/engine-metrics.ts";
 import { listen, type Listener } from "./server/listen.ts";
-import { type ReportedState, ReportLink } from "./server/report-link.ts";
+import { ReportLink } from "./server/report-link.ts";
 import { TokenLabels } from "./server/token-labels.ts";
 import type { Settings } from "./settings.ts";
 import type { EngineFacts, EngineThreadOptions } from "./thread-messages.ts";
@@ -152,7 +153,7 @@ function helloOf(
 ): ReplicaHello {
   return {
     kind: "hello",
-    protocolVersion: 1,
+    protocolVersion: 2,
     endpointUrl: settings.advertiseUrl ?? listenUrl,
     instanceId: randomUUID(),
     modelId: model.name,
@@ -161,25 +162,18 @@ function helloOf(
     blockCount: facts.blockCount,
     sequencesMax: settings.sequencesMax,
     queueMax: settings.queueMax,
+    batchTokensMax: settings.batchTokensMax,
+    keepsTbt: settings.scheduling.keepsTbt,
   };
 }
 
 function stateOf(engine: EngineClient, dispatches: DispatchTracker): ReportedState {
   const load = engine.load;
   assert(load !== undefined, "the pool hears of an engine that has loaded");
-  return {
-    queuedRequests: load.queuedRequests,
-    runningRequests: load.runningRequests,
-    usedBlocks: load.usedBlocks,
-    blockTokens: load.blockTokens,
-    blockCount: load.blockCount,
-    queuedUncachedTokens: load.queuedUncachedTokens,
-    prefillTokensPerSecond: load.prefillTokensPerSecond,
-    stepMs: load.stepMs,
-    tightestTbtMs: load.tightestTbtMs ?? null,
+  return toReportedState(load, load, monotonicNowMs(), {
     lastDispatch: dispatches.last ?? null,
     draining: engine.condition !== "serving",
-  };
+  });
 }
 
 function logReady(

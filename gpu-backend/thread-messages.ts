@@ -1,5 +1,7 @@
+import type { EngineLoad } from "./engine/engine-load.ts";
 import type { GenerateEvent, GenerateRequest } from "./engine/generate-request.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
+import type { StepMeasurements } from "./engine/step-meter.ts";
 
 /** What the engine thread is started with. */
 export interface EngineThreadOptions {
@@ -41,19 +43,10 @@ export interface EngineFacts {
   readonly notes: readonly string[];
 }
 
-/** Load and counters of the engine at one instant. */
-export interface EngineSnapshot {
+/** Load, speed and counters of the engine at one instant. */
+export interface EngineSnapshot extends EngineLoad, StepMeasurements {
   /** Requests submitted so far that the engine thread has taken notice of. */
   readonly submissions: number;
-  readonly queuedRequests: number;
-  readonly runningRequests: number;
-  readonly usedBlocks: number;
-  readonly blockCount: number;
-  readonly blockTokens: number;
-  readonly queuedUncachedTokens: number;
-  readonly prefillTokensPerSecond: number;
-  readonly stepMs: number;
-  readonly tightestTbtMs: number | undefined;
   readonly promptTokens: number;
   readonly outputTokens: number;
   readonly prefixQueriedTokens: number;

@@ -1,10 +1,14 @@
 import type { StepWork } from "../../src/step-cost/step-model.ts";
-import { addWork, NO_WORK, workOfChunk } from "../../src/step-cost/step-model.ts";
+import { attendedPairsOf } from "../../src/step-cost/step-model.ts";
 import type { Batch } from "./batch.ts";
 
 /** The work of a batch. */
 export function workOf(batch: Batch): StepWork {
-  return batch.rows
-    .map((row) => workOfChunk(row.startPosition, row.tokens.length))
-    .reduce(addWork, NO_WORK);
+  let attendedPairs = 0;
+  let kvTokens = 0;
+  for (const { startPosition, tokens } of batch.rows) {
+    attendedPairs += attendedPairsOf(startPosition, tokens.length);
+    kvTokens += startPosition + tokens.length;
+  }
+  return { tokens: batch.totalTokens, attendedPairs, sequences: batch.rows.length, kvTokens };
 }

@@ -4,15 +4,12 @@ import {
   REPLICA_FRAME_BYTES_MAX,
   type ReplicaFrame,
   type ReplicaHello,
-  type ReplicaReport,
 } from "../../src/protocol/engine-api.ts";
 import { monotonicNowMs } from "../clock.ts";
+import type { ReportedState } from "../engine/reported-load.ts";
 import type { Log } from "../log.ts";
 import { reconnectDelayMs } from "./reconnect-delay.ts";
 import { ReportSchedule } from "./report-schedule.ts";
-
-/** All of a report but what the link itself counts. */
-export type ReportedState = Omit<ReplicaReport, "kind" | "sequence">;
 
 export interface ReportLinkOptions {
   readonly poolUrl: string;

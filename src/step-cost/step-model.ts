@@ -108,11 +108,16 @@ export class StepModel implements StepForecast {
   }
 }
 
+/** Pairs of one of so many tokens and one it attends to: `startPosition` others, those before it, itself. */
+export function attendedPairsOf(startPosition: number, tokens: number): number {
+  return tokens * startPosition + (tokens * (tokens + 1)) / 2;
+}
+
 /** The work of so many tokens behind `startPosition` others. */
 export function workOfChunk(startPosition: number, tokens: number): StepWork {
   return {
     tokens,
-    attendedPairs: tokens * startPosition + (tokens * (tokens + 1)) / 2,
+    attendedPairs: attendedPairsOf(startPosition, tokens),
     sequences: 1,
     kvTokens: startPosition + tokens,
   };

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
-import { ReportLink, type ReportedState } from "../../../gpu-backend/server/report-link.ts";
+import type { ReportedState } from "../../../gpu-backend/engine/reported-load.ts";
+import { ReportLink } from "../../../gpu-backend/server/report-link.ts";
 import type { ReplicaHello, ReplicaReport } from "../../../src/protocol/engine-api.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FakePool, type ReplicaConnection, startFakePool } from "../../support/fake-pool.ts";
@@ -7,7 +8,7 @@ import { takeFreePorts } from "../../support/free-ports.ts";
 
 const HELLO: ReplicaHello = {
   kind: "hello",
-  protocolVersion: 1,
+  protocolVersion: 2,
   endpointUrl: "http://127.0.0.1:9101",
   instanceId: "life-1",
   modelId: "sluice-tiny",
@@ -16,6 +17,8 @@ const HELLO: ReplicaHello = {
   blockCount: 256,
   sequencesMax: 16,
   queueMax: 64,
+  batchTokensMax: 256,
+  keepsTbt: true,
 };
 
 function aState(overrides: Partial<ReportedState> = {}): ReportedState {
@@ -26,6 +29,12 @@ function aState(overrides: Partial<ReportedState> = {}): ReportedState {
     blockTokens: 16,
     blockCount: 256,
     queuedUncachedTokens: 0,
+    queuedAttendedPairs: 0,
+    runningKvTokens: 0,
+    waitingKvTokens: 0,
+    step: { fixedMs: 1, tokenMs: 1, attendedPairMs: 0, sequenceMs: 0, kvTokenMs: 0 },
+    speedRatio: 1,
+    prefillTimeRatio: 0,
     prefillTokensPerSecond: 1000,
     stepMs: 2,
     tightestTbtMs: null,

@@ -29,6 +29,12 @@ const IDLE_REPORT: Omit<ReplicaReport, "sequence"> = {
   blockTokens: 16,
   blockCount: 1024,
   queuedUncachedTokens: 0,
+  queuedAttendedPairs: 0,
+  runningKvTokens: 0,
+  waitingKvTokens: 0,
+  step: { fixedMs: 10, tokenMs: 0.2, attendedPairMs: 0, sequenceMs: 0, kvTokenMs: 0 },
+  speedRatio: 1,
+  prefillTimeRatio: 0,
   prefillTokensPerSecond: 5000,
   stepMs: 10,
   tightestTbtMs: null,
@@ -59,7 +65,7 @@ export async function connectReplica(
 
   const hello: ReplicaHello = {
     kind: "hello",
-    protocolVersion: 1,
+    protocolVersion: 2,
     endpointUrl,
     instanceId: crypto.randomUUID(),
     modelId: "sluice-tiny",
@@ -68,6 +74,8 @@ export async function connectReplica(
     blockCount: 1024,
     sequencesMax: 8,
     queueMax: 8,
+    batchTokensMax: 512,
+    keepsTbt: false,
     ...wish.hello,
   };
   socket.send(JSON.stringify(hello));
