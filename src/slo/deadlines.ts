@@ -1,0 +1,38 @@
+import type { SloTargets } from "./targets.ts";
+
+/** Answers with fewer tokens have no TPOT: a mean of so few gaps says little. */
+export const TPOT_TOKENS_MIN = 16;
+/** What short answers may take on top of TPOT × gaps. */
+export const SHORT_DECODE_GRACE_MS = 250;
+/** How far a token may be behind the even pace of its stream before it counts as late. */
+export const DELIVERY_SLACK_MS = 1_000;
+
+/** Returns how long the first token of a prompt may take; `Infinity` when nothing is promised. */
+export function ttftLimitMs({ ttft }: SloTargets, promptTokens: number): number {
+  if (ttft === undefined) return Number.POSITIVE_INFINITY;
+  return ttft.limitMs + (ttft.perPromptTokenMs ?? 0) * promptTokens;
+}
+
+/**
+ * Returns how long all of an answer's tokens but the first may take; `Infinity` when no TPOT is
+ * promised. Short answers get a grace, since one step that is shared with a prefill outweighs their mean.
+ */
+export function decodeLimitMs({ tpot }: SloTargets, outputTokens: number): number {
+  if (tpot === undefined) return Number.POSITIVE_INFINITY;
+  const graceMs = outputTokens < TPOT_TOKENS_MIN ? SHORT_DECODE_GRACE_MS : 0;
+  return tpot.limitMs * Math.max(0, outputTokens - 1) + graceMs;
+}
+
+/**
+ * Returns how long a whole answer may take: its E2E target or, where there is none, what TTFT and
+ * TPOT together imply; `Infinity` when neither is promised.
+ */
+export function e2eLimitMs(
+  targets: SloTargets,
+  promptTokens: number,
+  outputTokens: number,
+): number {
+  if (targets.e2e !== undefined) return targets.e2e.limitMs;
+  if (targets.tpot === undefined) return Number.POSITIVE_INFINITY;
+  return ttftLimitMs(targets, promptTokens) + targets.tpot.limitMs * Math.max(0, outputTokens - 1);
+}
