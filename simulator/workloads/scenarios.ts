@@ -1,0 +1,114 @@
+import { assert } from "../../src/base/assert.ts";
+import type { RequestSize } from "./arrival.ts";
+import type { RateShape } from "./rate-shape.ts";
+import { expectedRequestPrice } from "./request-sampler.ts";
+import { expectedSessionPrice } from "./sessions.ts";
+import { SIX_TENANTS } from "./tenant-mix.ts";
+import type { TenantProfile } from "./tenant-profile.ts";
+import type { TenantTraffic, Workload } from "./workload.ts";
+
+/**
+ * What a load of 1 means: the caller's price of a request and how much of it the pool earns per second.
+ * Both in the same unit, such as GPU-ms; 1.0× is what the caller measured to be sustainable.
+ */
+export interface LoadBasis {
+  readonly price: (size: RequestSize) => number;
+  readonly capacityPerSecond: number;
+}
+
+/** A load over all tenants, as a part of the capacity. */
+export interface SteadyOptions {
+  readonly loadRatio: number;
+  readonly profiles?: readonly TenantProfile[];
+}
+
+/** Every tenant asks for its weight's part of the load. */
+export function steady(basis: LoadBasis, options: SteadyOptions): Workload {
+  const { loadRatio, profiles = SIX_TENANTS } = options;
+  const weightSum = profiles.reduce((sum, { share }) => sum + share.weight, 0);
+  return {
+    tenants: profiles.map((profile) =>
+      trafficOf(basis, profile, (loadRatio * profile.share.weight) / weightSum),
+    ),
+  };
+}
+
+/** All is steady but for one tenant, who asks for `factor` times its part all the time. */
+export function noisyNeighbour(
+  basis: LoadBasis,
+  options: SteadyOptions & { readonly tenant: string; readonly factor: number },
+): Workload {
+  return withTenant(steady(basis, options), options.tenant, (traffic) => ({
+    ...traffic,
+    startsPerSecond: traffic.startsPerSecond * options.factor,
+  }));
+}
+
+/** All is steady but for one tenant, who asks for `factor` times its part in a window. */
+export function burst(
+  basis: LoadBasis,
+  options: SteadyOptions & {
+    readonly tenant: string;
+    readonly fromMs: number;
+    readonly untilMs: number;
+    readonly factor: number;
+  },
+): Workload {
+  const { fromMs, untilMs, factor } = options;
+  return withTenant(steady(basis, options), options.tenant, (traffic) => ({
+    ...traffic,
+    rateShapes: [...traffic.rateShapes, { kind: "window", fromMs, untilMs, factor }],
+  }));
+}
+
+const CHANGED_PROMPT_TOKENS_MAX = 32_000;
+
+/**
+ * One tenant keeps its request rate and sends prompts `promptFactor` times as long from an instant on.
+ * A limit on requests per minute does not notice.
+ */
+export function priceMixDrift(
+  basis: LoadBasis,
+  options: SteadyOptions & {
+    readonly tenant: string;
+    readonly fromMs: number;
+    readonly promptFactor: number;
+  },
+): Workload {
+  const { fromMs, promptFactor: factor } = options;
+  return withTenant(steady(basis, options), options.tenant, (traffic) => ({
+    ...traffic,
+    promptChange: { fromMs, factor, promptTokensMax: CHANGED_PROMPT_TOKENS_MAX },
+  }));
+}
+
+/** A tenant's traffic of the given part of the capacity. */
+export function trafficOf(
+  { price, capacityPerSecond }: LoadBasis,
+  profile: TenantProfile,
+  loadRatio: number,
+  rateShapes: readonly RateShape[] = [],
+): TenantTraffic {
+  const priceOfStart =
+    profile.sessions === undefined
+      ? expectedRequestPrice(profile, price)
+      : expectedSessionPrice(profile, profile.sessions, price);
+  assert(priceOfStart > 0, "a request has a price");
+  return { profile, startsPerSecond: (loadRatio * capacityPerSecond) / priceOfStart, rateShapes };
+}
+
+function withTenant(
+  workload: Workload,
+  name: string,
+  change: (traffic: TenantTraffic) => TenantTraffic,
+): Workload {
+  assert(
+    workload.tenants.some(({ profile }) => profile.name === name),
+    `a workload has the tenant ${name}`,
+  );
+  return {
+    tenants: workload.tenants.map((traffic) =>
+      traffic.profile.name === name ? change(traffic) : traffic,
+    ),
+  };
+}
