@@ -1,0 +1,216 @@
+import { assert } from "../base/assert.ts";
+import {
+  initialQuantile,
+  learnResidual,
+  logQuantileAt,
+  type QuantileOptions,
+  type ResidualQuantileState,
+} from "./residual-quantile.ts";
+import { TenantBias, type TenantBiasState } from "./tenant-bias.ts";
+
+export type ForecastDimension = "ttft" | "tpot";
+
+/** What a forecast was made for. */
+export interface CalibrationContext {
+  /** Model and hardware class: what shares its errors. */
+  readonly profile: string;
+  readonly tenantId: string;
+  /** The target it was held against; `Infinity` without one. */
+  readonly targetMs: number;
+}
+
+/** A forecast of the past, with the bound that was given for it. */
+export interface PastForecast extends CalibrationContext {
+  readonly predictedMs: number;
+  readonly boundMs: number;
+}
+
+/** How often bounds of one kind were exceeded; since the start. */
+export interface Coverage {
+  samples: number;
+  exceeded: number;
+}
+
+export interface BinCoverage extends Readonly<Coverage> {
+  readonly profile: string;
+  readonly dimension: ForecastDimension;
+  /** Where predicted / target lies: [0, ¼), [¼, ½), [½, 1), [1, ∞). */
+  readonly bin: number;
+}
+
+interface BinState {
+  readonly quantile: ResidualQuantileState;
+  readonly coverage: Coverage;
+}
+
+export interface CalibrationState {
+  /** By profile, the longest silent one first; of each dimension one entry a bin. */
+  readonly byProfile: Map<string, Record<ForecastDimension, BinState[]>>;
+  readonly bias: Record<ForecastDimension, TenantBiasState>;
+}
+
+export interface CalibrationOptions {
+  /** How often a bound may be exceeded. */
+  readonly exceedanceRatio: number;
+  /** Added to bounds on TTFT: among the shortest ones, ratios say nothing. */
+  readonly ttftFloorMs: number;
+  readonly profilesMax: number;
+  readonly tenantsMax: number;
+}
+
+const BINS = 4;
+const BIN_EDGES = [0.25, 0.5, 1] as const;
+
+const DEFAULT_OPTIONS: CalibrationOptions = {
+  exceedanceRatio: 0.003,
+  ttftFloorMs: 20,
+  profilesMax: 64,
+  tenantsMax: 1024,
+};
+
+/** Before any sample: the log of actual / predicted. A TTFT hangs on a queue, a TPOT on a mean of many steps. */
+const PRIORS: Readonly<Record<ForecastDimension, QuantileOptions["prior"]>> = {
+  ttft: { mean: 0, deviation: 0.1 },
+  tpot: { mean: 0, deviation: 0.05 },
+};
+
+/**
+ * Turns forecasts into bounds that hold but for a set share of requests, learning from how far past
+ * forecasts were off.
+ *
+ * Errors are shared by all tenants of a profile, apart by how near the forecast came to its target; a
+ * tenant's own bias is only a correction to them, and fades. So nobody can be refused for good: without
+ * samples every bound comes back to its prior. Nothing is promised in theory (forecasts that were
+ * refused teach nothing); coverage is counted instead.
+ */
+export class Calibration {
+  readonly state: CalibrationState;
+  readonly #options: CalibrationOptions;
+  readonly #bias: Readonly<Record<ForecastDimension, TenantBias>>;
+
+  constructor(
+    options: Partial<CalibrationOptions> = {},
+    state: CalibrationState = { byProfile: new Map(), bias: { ttft: new Map(), tpot: new Map() } },
+  ) {
+    this.#options = { ...DEFAULT_OPTIONS, ...options };
+    this.state = state;
+    const { tenantsMax } = this.#options;
+    this.#bias = {
+      ttft: new TenantBias({ tenantsMax }, state.bias.ttft),
+      tpot: new TenantBias({ tenantsMax }, state.bias.tpot),
+    };
+  }
+
+  /** What the actual value exceeds only in a share `exceedanceRatio` of cases. */
+  upperBoundMs(
+    dimension: ForecastDimension,
+    predictedMs: number,
+    context: CalibrationContext,
+    nowMs: number,
+  ): number {
+    const bins = this.state.byProfile.get(context.profile)?.[dimension];
+    const quantile = bins?.[binOf(predictedMs, context.targetMs)]?.quantile;
+    const options = this.#quantileOptions(dimension);
+    const log =
+      (quantile === undefined
+        ? logQuantileAt(initialQuantile(options, nowMs), options, nowMs)
+        : logQuantileAt(quantile, options, nowMs)) +
+      this.#bias[dimension].at(context.tenantId, nowMs);
+    return predictedMs * Math.exp(log) + this.#floorMs(dimension);
+  }
+
+  /** Learns from a request whose actual value is known. */
+  learn(
+    dimension: ForecastDimension,
+    sample: PastForecast & { readonly actualMs: number },
+    nowMs: number,
+  ): void {
+    const { actualMs, boundMs, predictedMs, tenantId } = sample;
+    const bin = this.#bin(dimension, sample, nowMs);
+    bin.coverage.samples += 1;
+    if (actualMs > boundMs) bin.coverage.exceeded += 1;
+    const bias = this.#bias[dimension];
+    const residual = this.#logResidual(dimension, actualMs, predictedMs);
+    const shared = residual - bias.at(tenantId, nowMs);
+    const options = this.#quantileOptions(dimension);
+    bias.learn(tenantId, residual - bin.quantile.mean, nowMs);
+    learnResidual(bin.quantile, shared, options, nowMs);
+  }
+
+  /**
+   * Learns from a request that ended before its value was known. Only if it had exceeded its bound by
+   * then it says something: the value is at least that large.
+   */
+  learnCensored(
+    dimension: ForecastDimension,
+    sample: PastForecast & { readonly atLeastMs: number },
+    nowMs: number,
+  ): void {
+    if (sample.atLeastMs <= sample.boundMs) return;
+    this.learn(dimension, { ...sample, actualMs: sample.atLeastMs }, nowMs);
+  }
+
+  /** How often bounds were exceeded, of every bin that has samples. */
+  coverage(): BinCoverage[] {
+    return [...this.state.byProfile].flatMap(([profile, dimensions]) =>
+      (["ttft", "tpot"] as const).flatMap((dimension) =>
+        dimensions[dimension]
+          .map(({ coverage }, bin) => ({ profile, dimension, bin, ...coverage }))
+          .filter(({ samples }) => samples > 0),
+      ),
+    );
+  }
+
+  checkInvariants(): void {
+    const { profilesMax } = this.#options;
+    assert(this.state.byProfile.size <= profilesMax, "profiles are bounded");
+    for (const bias of Object.values(this.#bias)) bias.checkInvariants();
+    for (const { samples, exceeded } of this.coverage()) {
+      assert(exceeded <= samples, "no more bounds are exceeded than were given");
+    }
+  }
+
+  #quantileOptions(dimension: ForecastDimension): QuantileOptions {
+    return { exceedanceRatio: this.#options.exceedanceRatio, prior: PRIORS[dimension] };
+  }
+
+  #floorMs(dimension: ForecastDimension): number {
+    return dimension === "ttft" ? this.#options.ttftFloorMs : 0;
+  }
+
+  #logResidual(dimension: ForecastDimension, actualMs: number, predictedMs: number): number {
+    return Math.log(Math.max(0, actualMs - this.#floorMs(dimension)) / predictedMs);
+  }
+
+  #bin(
+    dimension: ForecastDimension,
+    { profile, predictedMs, targetMs }: PastForecast,
+    nowMs: number,
+  ) {
+    const { byProfile } = this.state;
+    const bins = byProfile.get(profile) ?? {
+      ttft: this.#newBins("ttft", nowMs),
+      tpot: this.#newBins("tpot", nowMs),
+    };
+    byProfile.delete(profile);
+    const [oldest] = byProfile.keys();
+    if (byProfile.size >= this.#options.profilesMax && oldest !== undefined)
+      byProfile.delete(oldest);
+    byProfile.set(profile, bins);
+    const bin = bins[dimension][binOf(predictedMs, targetMs)];
+    assert(bin !== undefined, "every ratio has a bin");
+    return bin;
+  }
+
+  #newBins(dimension: ForecastDimension, nowMs: number): BinState[] {
+    return Array.from({ length: BINS }, () => ({
+      quantile: initialQuantile(this.#quantileOptions(dimension), nowMs),
+      coverage: { samples: 0, exceeded: 0 },
+    }));
+  }
+}
+
+function binOf(predictedMs: number, targetMs: number): number {
+  const ratio = predictedMs / targetMs;
+  return BIN_EDGES.filter((edge) => ratio >= edge).length;
+}
