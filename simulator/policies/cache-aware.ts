@@ -8,12 +8,28 @@ import {
   REJECTED,
 } from "./policy.ts";
 
-const MATCH_RATIO_MIN = 0.5;
-const IMBALANCE_MIN = 32;
-const IMBALANCE_RATIO_MIN = 1.1;
-const EVICTION_INTERVAL_MS = 30_000;
-/** The source bounds a tree by 2²⁶ characters; a token has about four. */
-const TREE_TOKENS_MAX = 2 ** 24;
+/** The knobs of the source, under its own names where they have one. */
+export interface CacheAwareOptions {
+  /** `cache_threshold`: a match of a smaller share of the prompt counts for nothing. */
+  readonly matchRatioMin: number;
+  /** `balance_abs_threshold` and `balance_rel_threshold`: beyond both the pool is imbalanced. */
+  readonly imbalanceRequests: number;
+  readonly imbalanceRatio: number;
+  readonly evictionIntervalMs: number;
+  readonly treeTokensMax: number;
+}
+
+/**
+ * What the router's command line sets unless told otherwise (`router_args.py`). A tree is bounded by
+ * 2²⁶ characters there, and a token has about four.
+ */
+export const SGLANG_DEFAULTS: CacheAwareOptions = {
+  matchRatioMin: 0.3,
+  imbalanceRequests: 64,
+  imbalanceRatio: 1.5,
+  evictionIntervalMs: 120_000,
+  treeTokensMax: 2 ** 24,
+};
 
 /** What one replica was sent: by prefix, the tokens it adds to the one before; least recently used first. */
 interface PrefixTree {
@@ -22,14 +38,19 @@ interface PrefixTree {
 }
 
 /**
- * The cache-aware policy of SGLang's router (`cache_aware.rs`) with the defaults of its code: where
- * loads differ by more than 32 requests and by more than 1.1 times, the shortest queue; else the
- * replica that was sent the longest prefix, if that is over half of the prompt; else the replica with
- * the smallest tree. The trees record what was sent, not what the replicas still have.
+ * The cache-aware policy of SGLang's router (`cache_aware.rs`): while the pool is imbalanced the
+ * shortest queue; else the replica that was sent the longest prefix, if that is enough of the prompt;
+ * else the one with the smallest tree. The trees record what was sent, not what replicas still have.
  */
 export class CacheAware implements Policy {
+  readonly #options: CacheAwareOptions;
   readonly #trees = new Map<number, PrefixTree>();
-  #nextEvictionAtMs = EVICTION_INTERVAL_MS;
+  #nextEvictionAtMs: number;
+
+  constructor(options: Partial<CacheAwareOptions> = {}) {
+    this.#options = { ...SGLANG_DEFAULTS, ...options };
+    this.#nextEvictionAtMs = this.#options.evictionIntervalMs;
+  }
 
   choose(
     request: PolicyRequest,
@@ -38,17 +59,25 @@ export class CacheAware implements Policy {
   ): PolicyVerdict {
     if (replicas.length === 0) return REJECTED;
     if (nowMs >= this.#nextEvictionAtMs) this.#evict(nowMs);
-    const { replicaIndex } = isImbalanced(replicas)
+    const { replicaIndex } = this.#isImbalanced(replicas)
       ? lowest(replicas, ({ outstanding }) => outstanding)
       : this.#bestByCache(request, replicas);
     insert(this.#treeOf(replicaIndex), request);
     return { kind: "dispatch", replicaIndex };
   }
 
+  #isImbalanced(replicas: readonly PolicyReplica[]): boolean {
+    const { imbalanceRequests, imbalanceRatio } = this.#options;
+    const loads = replicas.map(({ outstanding }) => outstanding);
+    const most = Math.max(...loads);
+    const least = Math.min(...loads);
+    return most - least > imbalanceRequests && most > imbalanceRatio * least;
+  }
+
   #bestByCache(request: PolicyRequest, replicas: readonly PolicyReplica[]): PolicyReplica {
     const best = lowest(replicas, (replica) => -this.#matchTokens(request, replica));
     const matchRatio = this.#matchTokens(request, best) / Math.max(1, request.promptTokens);
-    if (matchRatio > MATCH_RATIO_MIN) return best;
+    if (matchRatio > this.#options.matchRatioMin) return best;
     return lowest(replicas, ({ replicaIndex }) => this.#treeOf(replicaIndex).tokens);
   }
 
@@ -64,22 +93,15 @@ export class CacheAware implements Policy {
   }
 
   #evict(nowMs: number): void {
-    this.#nextEvictionAtMs = nowMs + EVICTION_INTERVAL_MS;
+    this.#nextEvictionAtMs = nowMs + this.#options.evictionIntervalMs;
     for (const tree of this.#trees.values()) {
       for (const [key, tokens] of tree.nodes) {
-        if (tree.tokens <= TREE_TOKENS_MAX) break;
+        if (tree.tokens <= this.#options.treeTokensMax) break;
         tree.nodes.delete(key);
         tree.tokens -= tokens;
       }
     }
   }
-}
-
-function isImbalanced(replicas: readonly PolicyReplica[]): boolean {
-  const loads = replicas.map(({ outstanding }) => outstanding);
-  const most = Math.max(...loads);
-  const least = Math.min(...loads);
-  return most - least > IMBALANCE_MIN && most > IMBALANCE_RATIO_MIN * least;
 }
 
 function insert(tree: PrefixTree, { requestId, promptTokens, prefixes }: PolicyRequest): void {

@@ -1,0 +1,31 @@
+import { AimdLimit } from "./aimd-limit.ts";
+import { CacheAware } from "./cache-aware.ts";
+import { ConcurrencyLimit } from "./concurrency-limit.ts";
+import { LeastOutstanding, PowerOfTwoChoices, RoundRobin } from "./load-balancers.ts";
+import type { Policy } from "./policy.ts";
+import { RateBucket } from "./rate-bucket.ts";
+import { SaturationShed } from "./saturation-shed.ts";
+
+/** What some of the policies must be told of the pool and its tenants. */
+export interface PolicySettings {
+  /** By tenant, what its share of the pool would carry of its requests. */
+  readonly requestsPerMs: ReadonlyMap<string, number>;
+  /** Requests that one replica may have. */
+  readonly outstandingMax: number;
+  /** Requests that the whole pool may have before anything was learned. */
+  readonly initialLimit: number;
+}
+
+/** The policies that ours is compared with, by the name that a command line gives them. */
+export const REFERENCE_POLICIES = {
+  "round-robin": () => new RoundRobin(),
+  "least-outstanding": () => new LeastOutstanding(),
+  "two-choices": () => new PowerOfTwoChoices(),
+  "cache-aware": () => new CacheAware(),
+  "concurrency-limit": (settings) => new ConcurrencyLimit(settings),
+  "rate-bucket": (settings) => new RateBucket(settings),
+  "aimd-limit": (settings) => new AimdLimit(settings),
+  "saturation-shed": () => new SaturationShed(),
+} as const satisfies Record<string, (settings: PolicySettings) => Policy>;
+
+export type PolicyName = keyof typeof REFERENCE_POLICIES;

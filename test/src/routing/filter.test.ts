@@ -1,0 +1,37 @@
+import { describe, expect, test } from "vitest";
+import { ReplicaId } from "../../../src/protocol/ids.ts";
+import { type ReplicaFacts, whyNot } from "../../../src/routing/filter.ts";
+
+const replicaId = ReplicaId.parse("http://replica:8000");
+const fit: ReplicaFacts = {
+  replicaId,
+  modelId: "small",
+  isReady: true,
+  isEjected: false,
+  freeSlots: 1,
+};
+const anybody = { excludedReplicaIds: [] };
+
+describe("whyNot", () => {
+  test("finds nothing wrong with a ready replica that has a slot", () => {
+    expect(whyNot(fit, anybody)).toBeUndefined();
+    expect(whyNot(fit, { ...anybody, modelId: "small" })).toBeUndefined();
+  });
+
+  test("names each thing that can be wrong", () => {
+    expect(whyNot(fit, { excludedReplicaIds: [replicaId] })).toBe("excluded");
+    expect(whyNot({ ...fit, isReady: false }, anybody)).toBe("not-ready");
+    expect(whyNot(fit, { ...anybody, modelId: "large" })).toBe("model");
+    expect(whyNot({ ...fit, modelId: undefined }, { ...anybody, modelId: "large" })).toBe("model");
+    expect(whyNot({ ...fit, isEjected: true }, anybody)).toBe("ejected");
+    expect(whyNot({ ...fit, freeSlots: 0 }, anybody)).toBe("full");
+  });
+
+  test("names what no waiting removes before what waiting may", () => {
+    const bad: ReplicaFacts = { ...fit, isReady: false, isEjected: true, freeSlots: 0 };
+    expect(whyNot(bad, { excludedReplicaIds: [replicaId], modelId: "large" })).toBe("excluded");
+    expect(whyNot(bad, { ...anybody, modelId: "large" })).toBe("not-ready");
+    expect(whyNot({ ...bad, isReady: true }, { ...anybody, modelId: "large" })).toBe("model");
+    expect(whyNot({ ...bad, isReady: true }, anybody)).toBe("ejected");
+  });
+});
