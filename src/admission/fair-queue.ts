@@ -1,0 +1,96 @@
+import { assert } from "../base/assert.ts";
+import type { KeyedHeapState } from "../base/heap.ts";
+import { KeyedHeap } from "../base/heap.ts";
+import type { RequestId, TenantId } from "../protocol/ids.ts";
+import type { VirtualCostState } from "./virtual-cost.ts";
+import { VirtualCost } from "./virtual-cost.ts";
+
+/** What a {@link FairQueue} remembers. */
+export interface FairQueueState {
+  readonly costs: VirtualCostState;
+  /** Per tenant its waiting requests by deadline; no tenant's is empty. */
+  readonly lanes: Map<TenantId, KeyedHeapState<RequestId>>;
+}
+
+/** How many, of whom, and at what cost: see {@link FairQueue.heads}. */
+export interface HeadsQuery {
+  readonly max: number;
+  readonly perTenantMax: number;
+  /** What a request is predicted to cost, over its tenant's weight. */
+  readonly virtualCostOf: (requestId: RequestId) => number;
+}
+
+/** A queue without requests. */
+export function emptyFairQueue(): FairQueueState {
+  return { costs: new VirtualCost().state, lanes: new Map() };
+}
+
+/** Requests of one rank: by virtual cost across tenants, earliest deadline first inside each. */
+export class FairQueue {
+  readonly state: FairQueueState;
+  readonly #costs: VirtualCost;
+  readonly #laneOf = new Map<TenantId, KeyedHeap<RequestId>>();
+
+  constructor(state: FairQueueState = emptyFairQueue()) {
+    this.state = state;
+    this.#costs = new VirtualCost({}, state.costs);
+    for (const [tenantId, lane] of state.lanes) this.#laneOf.set(tenantId, new KeyedHeap(lane));
+  }
+
+  add(tenantId: TenantId, requestId: RequestId, deadlineAtMs: number): void {
+    let lane = this.#laneOf.get(tenantId);
+    if (lane === undefined) {
+      lane = new KeyedHeap<RequestId>();
+      this.#laneOf.set(tenantId, lane);
+      this.state.lanes.set(tenantId, lane.state);
+      this.#costs.activate(tenantId);
+    }
+    lane.set(requestId, deadlineAtMs);
+  }
+
+  remove(tenantId: TenantId, requestId: RequestId): void {
+    const lane = this.#laneOf.get(tenantId);
+    assert(lane?.delete(requestId) === true, "a request leaves the queue that it is in");
+    if (lane.size > 0) return;
+    this.#laneOf.delete(tenantId);
+    this.state.lanes.delete(tenantId);
+    this.#costs.deactivate(tenantId);
+  }
+
+  charge(tenantId: TenantId, costMs: number, weight: number): void {
+    this.#costs.charge(tenantId, costMs, weight);
+  }
+
+  correct(tenantId: TenantId, deltaMs: number, weight: number): void {
+    this.#costs.correct(tenantId, deltaMs, weight);
+  }
+
+  /**
+   * The next requests in the order in which they would be served if each could be: a tenant's second
+   * one stands where its first one's cost will have put the tenant.
+   */
+  heads({ max, perTenantMax, virtualCostOf }: HeadsQuery): RequestId[] {
+    const heads: { readonly requestId: RequestId; readonly startsAtMs: number }[] = [];
+    // No tenant behind the first `max` can have one of the first `max` requests.
+    for (const tenantId of this.#costs.first(max)) {
+      let startsAtMs = this.#costs.counterOf(tenantId);
+      for (const requestId of this.#laneOf.get(tenantId)?.firstKeys(perTenantMax) ?? []) {
+        heads.push({ requestId, startsAtMs });
+        startsAtMs += virtualCostOf(requestId);
+      }
+    }
+    heads.sort((a, b) => a.startsAtMs - b.startsAtMs);
+    return heads.slice(0, max).map(({ requestId }) => requestId);
+  }
+
+  checkInvariants(): void {
+    this.#costs.checkInvariants();
+    assert(this.#costs.activeTenants === this.#laneOf.size, "those who wait are active");
+    assert(this.state.lanes.size === this.#laneOf.size, "every lane is remembered");
+    for (const [tenantId, lane] of this.#laneOf) {
+      assert(lane.size > 0, "no lane is empty");
+      assert(this.state.lanes.get(tenantId) === lane.state, "a lane is the one remembered");
+      lane.checkInvariants();
+    }
+  }
+}

@@ -1,0 +1,130 @@
+import { assert } from "../base/assert.ts";
+import type { KeyedHeapState } from "../base/heap.ts";
+import { KeyedHeap } from "../base/heap.ts";
+import type { TenantId } from "../protocol/ids.ts";
+
+/** What {@link VirtualCost} remembers. */
+export interface VirtualCostState {
+  /** Where a tenant begins that comes, or comes back; never falls. */
+  floorMs: number;
+  /** Tenants that wait for something, by counter. */
+  readonly active: KeyedHeapState<TenantId>;
+  /** Tenants that do not, by counter; only those above the floor. */
+  readonly idle: KeyedHeapState<TenantId>;
+}
+
+/** Idle tenants that are remembered; they are those that have had more than their share lately. */
+const IDLE_TENANTS_MAX = 10_000;
+
+/**
+ * Counts what each tenant has had, in predicted GPU-ms over its weight; whoever has had least is
+ * next (Virtual Token Counter, Sheng et al., OSDI '24, with cost in place of tokens).
+ *
+ * A tenant that becomes active is lifted to the floor, the least counter among the active ones: no
+ * one is paid for having been away. While none is active the floor is where the last one served
+ * stands. An idle tenant below the floor need not be remembered, since it would be lifted anyway;
+ * of those above it, the one least ahead is forgotten when there are too many.
+ */
+export class VirtualCost {
+  readonly state: VirtualCostState;
+  readonly #active: KeyedHeap<TenantId>;
+  readonly #idle: KeyedHeap<TenantId>;
+  readonly #idleMax: number;
+
+  constructor(
+    options: { readonly idleMax?: number } = {},
+    state: VirtualCostState = {
+      floorMs: 0,
+      active: { entries: [], added: 0 },
+      idle: { entries: [], added: 0 },
+    },
+  ) {
+    this.#idleMax = options.idleMax ?? IDLE_TENANTS_MAX;
+    this.state = state;
+    this.#active = new KeyedHeap(state.active);
+    this.#idle = new KeyedHeap(state.idle);
+  }
+
+  /** A tenant's counter, or what it would be if it came now. */
+  counterOf(tenantId: TenantId): number {
+    const counterMs = this.#active.priorityOf(tenantId) ?? this.#idle.priorityOf(tenantId);
+    return counterMs ?? this.state.floorMs;
+  }
+
+  /** The active tenants that have had least, least first. */
+  first(count: number): TenantId[] {
+    return this.#active.firstKeys(count);
+  }
+
+  get activeTenants(): number {
+    return this.#active.size;
+  }
+
+  /** A tenant has something to do. */
+  activate(tenantId: TenantId): void {
+    if (this.#active.has(tenantId)) return;
+    const counterMs = Math.max(this.counterOf(tenantId), this.state.floorMs);
+    this.#idle.delete(tenantId);
+    this.#active.set(tenantId, counterMs);
+    this.#raiseFloor();
+  }
+
+  /** A tenant has nothing to do any more. */
+  deactivate(tenantId: TenantId): void {
+    const counterMs = this.#active.priorityOf(tenantId);
+    if (counterMs === undefined) return;
+    this.#active.delete(tenantId);
+    this.#rest(tenantId, counterMs);
+    this.#raiseFloor();
+  }
+
+  /** A tenant gets something. One that is idle is served at once, as if it had waited for no time. */
+  charge(tenantId: TenantId, costMs: number, weight: number): void {
+    assert(weight > 0, "a weight is positive");
+    const counterMs = this.counterOf(tenantId) + costMs / weight;
+    if (this.#active.has(tenantId)) this.#active.set(tenantId, counterMs);
+    else {
+      if (this.#active.size === 0) this.state.floorMs = Math.max(this.state.floorMs, counterMs);
+      this.#rest(tenantId, counterMs);
+    }
+    this.#raiseFloor();
+  }
+
+  /** What a tenant got cost so much more, or less, than it was charged. */
+  correct(tenantId: TenantId, deltaMs: number, weight: number): void {
+    assert(weight > 0, "a weight is positive");
+    const counterMs = this.counterOf(tenantId) + deltaMs / weight;
+    if (this.#active.has(tenantId)) this.#active.set(tenantId, counterMs);
+    else this.#rest(tenantId, counterMs);
+    this.#raiseFloor();
+  }
+
+  checkInvariants(): void {
+    this.#active.checkInvariants();
+    this.#idle.checkInvariants();
+    assert(this.#idle.size <= this.#idleMax, "idle tenants are bounded");
+    assert(
+      (this.#idle.firstPriority ?? Infinity) > this.state.floorMs,
+      "an idle tenant is remembered only above the floor",
+    );
+    for (const tenantId of this.#idle.keys()) {
+      assert(!this.#active.has(tenantId), "a tenant is either active or idle");
+    }
+  }
+
+  #rest(tenantId: TenantId, counterMs: number): void {
+    this.#idle.set(tenantId, counterMs);
+    if (this.#idle.size > this.#idleMax) this.#forgetFirst();
+  }
+
+  #raiseFloor(): void {
+    const { state } = this;
+    state.floorMs = Math.max(state.floorMs, this.#active.firstPriority ?? 0);
+    while ((this.#idle.firstPriority ?? Infinity) <= state.floorMs) this.#forgetFirst();
+  }
+
+  #forgetFirst(): void {
+    const tenantId = this.#idle.first;
+    if (tenantId !== undefined) this.#idle.delete(tenantId);
+  }
+}
