@@ -1,4 +1,5 @@
 import { assert } from "../base/assert.ts";
+import { renewEntry } from "./bounded-map.ts";
 import {
   initialQuantile,
   learnResidual,
@@ -52,14 +53,13 @@ export interface CalibrationState {
 export interface CalibrationOptions {
   /** How often a bound may be exceeded. */
   readonly exceedanceRatio: number;
-  /** Added to bounds on TTFT: among the shortest ones, ratios say nothing. */
+  /** Added to every forecast of TTFT: among the shortest ones, ratios say nothing. */
   readonly ttftFloorMs: number;
   readonly profilesMax: number;
   readonly tenantsMax: number;
 }
 
 const BINS = 4;
-const BIN_EDGES = [0.25, 0.5, 1] as const;
 
 const DEFAULT_OPTIONS: CalibrationOptions = {
   exceedanceRatio: 0.003,
@@ -68,7 +68,7 @@ const DEFAULT_OPTIONS: CalibrationOptions = {
   tenantsMax: 1024,
 };
 
-/** Before any sample: the log of actual / predicted. A TTFT hangs on a queue, a TPOT on a mean of many steps. */
+/** Before any sample: of log(actual / predicted). A TTFT hangs on a queue, a TPOT is a mean of many steps. */
 const PRIORS: Readonly<Record<ForecastDimension, QuantileOptions["prior"]>> = {
   ttft: { mean: 0, deviation: 0.1 },
   tpot: { mean: 0, deviation: 0.05 },
@@ -86,6 +86,8 @@ const PRIORS: Readonly<Record<ForecastDimension, QuantileOptions["prior"]>> = {
 export class Calibration {
   readonly state: CalibrationState;
   readonly #options: CalibrationOptions;
+  readonly #quantileOptions: Readonly<Record<ForecastDimension, QuantileOptions>>;
+  readonly #floorMs: Readonly<Record<ForecastDimension, number>>;
   readonly #bias: Readonly<Record<ForecastDimension, TenantBias>>;
 
   constructor(
@@ -94,14 +96,19 @@ export class Calibration {
   ) {
     this.#options = { ...DEFAULT_OPTIONS, ...options };
     this.state = state;
-    const { tenantsMax } = this.#options;
+    const { exceedanceRatio, ttftFloorMs, tenantsMax } = this.#options;
+    this.#quantileOptions = {
+      ttft: { exceedanceRatio, prior: PRIORS.ttft },
+      tpot: { exceedanceRatio, prior: PRIORS.tpot },
+    };
+    this.#floorMs = { ttft: ttftFloorMs, tpot: 0 };
     this.#bias = {
       ttft: new TenantBias({ tenantsMax }, state.bias.ttft),
       tpot: new TenantBias({ tenantsMax }, state.bias.tpot),
     };
   }
 
-  /** What the actual value exceeds only in a share `exceedanceRatio` of cases. */
+  /** What the actual value exceeds only in a share `exceedanceRatio` of cases. Learns nothing. */
   upperBoundMs(
     dimension: ForecastDimension,
     predictedMs: number,
@@ -110,13 +117,10 @@ export class Calibration {
   ): number {
     const bins = this.state.byProfile.get(context.profile)?.[dimension];
     const quantile = bins?.[binOf(predictedMs, context.targetMs)]?.quantile;
-    const options = this.#quantileOptions(dimension);
-    const log =
-      (quantile === undefined
-        ? logQuantileAt(initialQuantile(options, nowMs), options, nowMs)
-        : logQuantileAt(quantile, options, nowMs)) +
-      this.#bias[dimension].at(context.tenantId, nowMs);
-    return predictedMs * Math.exp(log) + this.#floorMs(dimension);
+    const options = this.#quantileOptions[dimension];
+    const sharedLog = logQuantileAt(quantile ?? initialQuantile(options, nowMs), options, nowMs);
+    const ownLog = this.#bias[dimension].at(context.tenantId, nowMs);
+    return (predictedMs + this.#floorMs[dimension]) * Math.exp(sharedLog + ownLog);
   }
 
   /** Learns from a request whose actual value is known. */
@@ -126,15 +130,14 @@ export class Calibration {
     nowMs: number,
   ): void {
     const { actualMs, boundMs, predictedMs, tenantId } = sample;
-    const bin = this.#bin(dimension, sample, nowMs);
-    bin.coverage.samples += 1;
-    if (actualMs > boundMs) bin.coverage.exceeded += 1;
+    const { quantile, coverage } = this.#bin(dimension, sample, nowMs);
+    coverage.samples += 1;
+    if (actualMs > boundMs) coverage.exceeded += 1;
     const bias = this.#bias[dimension];
-    const residual = this.#logResidual(dimension, actualMs, predictedMs);
-    const shared = residual - bias.at(tenantId, nowMs);
-    const options = this.#quantileOptions(dimension);
-    bias.learn(tenantId, residual - bin.quantile.mean, nowMs);
-    learnResidual(bin.quantile, shared, options, nowMs);
+    const residual = Math.log(actualMs / (predictedMs + this.#floorMs[dimension]));
+    const ownLog = bias.at(tenantId, nowMs);
+    bias.learn(tenantId, residual - quantile.mean, nowMs);
+    learnResidual(quantile, residual - ownLog, this.#quantileOptions[dimension], nowMs);
   }
 
   /**
@@ -162,49 +165,27 @@ export class Calibration {
   }
 
   checkInvariants(): void {
-    const { profilesMax } = this.#options;
-    assert(this.state.byProfile.size <= profilesMax, "profiles are bounded");
+    assert(this.state.byProfile.size <= this.#options.profilesMax, "profiles are bounded");
     for (const bias of Object.values(this.#bias)) bias.checkInvariants();
     for (const { samples, exceeded } of this.coverage()) {
       assert(exceeded <= samples, "no more bounds are exceeded than were given");
     }
   }
 
-  #quantileOptions(dimension: ForecastDimension): QuantileOptions {
-    return { exceedanceRatio: this.#options.exceedanceRatio, prior: PRIORS[dimension] };
-  }
-
-  #floorMs(dimension: ForecastDimension): number {
-    return dimension === "ttft" ? this.#options.ttftFloorMs : 0;
-  }
-
-  #logResidual(dimension: ForecastDimension, actualMs: number, predictedMs: number): number {
-    return Math.log(Math.max(0, actualMs - this.#floorMs(dimension)) / predictedMs);
-  }
-
-  #bin(
-    dimension: ForecastDimension,
-    { profile, predictedMs, targetMs }: PastForecast,
-    nowMs: number,
-  ) {
+  #bin(dimension: ForecastDimension, forecast: PastForecast, nowMs: number): BinState {
     const { byProfile } = this.state;
-    const bins = byProfile.get(profile) ?? {
+    const bins = renewEntry(byProfile, forecast.profile, this.#options.profilesMax, () => ({
       ttft: this.#newBins("ttft", nowMs),
       tpot: this.#newBins("tpot", nowMs),
-    };
-    byProfile.delete(profile);
-    const [oldest] = byProfile.keys();
-    if (byProfile.size >= this.#options.profilesMax && oldest !== undefined)
-      byProfile.delete(oldest);
-    byProfile.set(profile, bins);
-    const bin = bins[dimension][binOf(predictedMs, targetMs)];
+    }));
+    const bin = bins[dimension][binOf(forecast.predictedMs, forecast.targetMs)];
     assert(bin !== undefined, "every ratio has a bin");
     return bin;
   }
 
   #newBins(dimension: ForecastDimension, nowMs: number): BinState[] {
     return Array.from({ length: BINS }, () => ({
-      quantile: initialQuantile(this.#quantileOptions(dimension), nowMs),
+      quantile: initialQuantile(this.#quantileOptions[dimension], nowMs),
       coverage: { samples: 0, exceeded: 0 },
     }));
   }
@@ -212,5 +193,7 @@ export class Calibration {
 
 function binOf(predictedMs: number, targetMs: number): number {
   const ratio = predictedMs / targetMs;
-  return BIN_EDGES.filter((edge) => ratio >= edge).length;
+  if (ratio < 0.25) return 0;
+  if (ratio < 0.5) return 1;
+  return ratio < 1 ? 2 : 3;
 }

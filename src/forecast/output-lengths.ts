@@ -1,4 +1,5 @@
 import { assert } from "../base/assert.ts";
+import { renewEntry } from "./bounded-map.ts";
 import { addLength, emptyHistogram, type LengthHistogram } from "./length-histogram.ts";
 import { SurvivalCurve } from "./survival-curve.ts";
 
@@ -84,11 +85,11 @@ export class OutputLengths {
     { isCensored }: { readonly isCensored: boolean },
   ): void {
     const { modelsMax, tenantsMax } = this.#options;
-    const model = renew(this.state.byModel, modelId, modelsMax, () => ({
+    const model = renewEntry(this.state.byModel, modelId, modelsMax, () => ({
       all: emptyHistogram(nowMs),
       byTenant: new Map(),
     }));
-    const tenant = renew(model.byTenant, tenantId, tenantsMax, () => emptyHistogram(nowMs));
+    const tenant = renewEntry(model.byTenant, tenantId, tenantsMax, () => emptyHistogram(nowMs));
     const length = { tokens: outputTokens, isCut: isCensored };
     addLength(tenant, length, { ...this.#options, nowMs });
     addLength(model.all, length, { ...this.#options, nowMs });
@@ -138,19 +139,4 @@ export class OutputLengths {
     this.#curves.set(histogram, { curve, prior, learned: histogram.learned });
     return curve;
   }
-}
-
-/** The entry of a key, made if absent, as the newest of a map of at most `sizeMax`. */
-function renew<Value>(
-  map: Map<string, Value>,
-  key: string,
-  sizeMax: number,
-  create: () => Value,
-): Value {
-  const value = map.get(key) ?? create();
-  map.delete(key);
-  const [oldest] = map.keys();
-  if (map.size >= sizeMax && oldest !== undefined) map.delete(oldest);
-  map.set(key, value);
-  return value;
 }

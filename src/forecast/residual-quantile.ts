@@ -27,7 +27,7 @@ const OUTLIER_DEVIATIONS = 6;
 const DEVIATIONS = { min: 0.5, max: 12 } as const;
 const DEVIATION_MIN = 0.01;
 /** Bounds are between a sixteenth and sixteen times the forecast. */
-const LOG_MAX = Math.log(16);
+const LOG = { min: -Math.log(16), max: Math.log(16) } as const;
 /** Silence up to here changes nothing: samples of a quiet pool must be allowed to add up. */
 const QUIET_MS = 10_000;
 /** Longer silence fades what was learned towards the prior. */
@@ -57,7 +57,7 @@ export function logQuantileAt(
 }
 
 /**
- * Learns one residual, log(actual / predicted); −Infinity where the forecast was far too long.
+ * Learns one residual, log(actual / predicted).
  *
  * Mean and deviation follow within about a hundred samples, up and down. How many deviations the
  * quantile is above the mean is found by stochastic descent on the pinball loss (adaptive conformal
@@ -76,9 +76,9 @@ export function learnResidual(
   state.deviations = clamp(state.deviations + step, DEVIATIONS);
   const deviation = Math.sqrt(state.variance);
   const limit = OUTLIER_DEVIATIONS * deviation;
-  const away = clamp(residual - state.mean, { min: -limit, max: limit });
+  const away = clamp(clamp(residual, LOG) - state.mean, { min: -limit, max: limit });
   const weight = Math.max(SAMPLE_WEIGHT_MIN, 1 / (PRIOR_SAMPLES + state.samples));
-  state.mean = clamp(state.mean + weight * away, { min: -LOG_MAX, max: LOG_MAX });
+  state.mean = clamp(state.mean + weight * away, LOG);
   state.variance = Math.max(
     DEVIATION_MIN ** 2,
     (1 - weight) * (state.variance + weight * away ** 2),
@@ -88,7 +88,7 @@ export function learnResidual(
 }
 
 function logQuantile({ mean, variance, deviations }: ResidualQuantileState): number {
-  return clamp(mean + deviations * Math.sqrt(variance), { min: -LOG_MAX, max: LOG_MAX });
+  return clamp(mean + deviations * Math.sqrt(variance), LOG);
 }
 
 function keptRatio({ updatedAtMs }: ResidualQuantileState, nowMs: number): number {

@@ -45,10 +45,11 @@ export class SurvivalCurve {
 
   /** What is believed where nothing was seen. */
   static prior(): SurvivalCurve {
-    const longer = (tokens: number) => 1 / (1 + (tokens / PRIOR_MEDIAN_TOKENS) ** PRIOR_SHAPE);
     return new SurvivalCurve(
       Float64Array.from({ length: BUCKETS }, (_, bucket) =>
-        bucket === BUCKETS - 1 ? 1 : 1 - longer(edge(bucket + 1)) / longer(edge(bucket)),
+        bucket === BUCKETS - 1
+          ? 1
+          : 1 - priorSurvival(edge(bucket + 1)) / priorSurvival(edge(bucket)),
       ),
     );
   }
@@ -109,6 +110,10 @@ export class SurvivalCurve {
     const part = ending > 0 ? Math.min(1, (reaching - (1 - ratio)) / ending) : 1;
     return edge(bucket) + part * widthOf(bucket);
   }
+}
+
+function priorSurvival(tokens: number): number {
+  return 1 / (1 + (tokens / PRIOR_MEDIAN_TOKENS) ** PRIOR_SHAPE);
 }
 
 function edge(bucket: number): number {

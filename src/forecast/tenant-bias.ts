@@ -1,4 +1,5 @@
 import { assert } from "../base/assert.ts";
+import { renewEntry } from "./bounded-map.ts";
 
 /** How far a tenant's forecasts are off beyond everybody's, and how much that is based on. */
 export interface TenantBiasEntry {
@@ -44,11 +45,11 @@ export class TenantBias {
 
   /** Learns by how much more, in logs, than everybody's this forecast was off. */
   learn(tenantId: string, excess: number, nowMs: number): void {
-    const entry = this.state.get(tenantId) ?? { mean: 0, weight: 0, updatedAtMs: nowMs };
-    this.state.delete(tenantId);
-    const [oldest] = this.state.keys();
-    if (this.state.size >= this.#tenantsMax && oldest !== undefined) this.state.delete(oldest);
-    this.state.set(tenantId, entry);
+    const entry = renewEntry(this.state, tenantId, this.#tenantsMax, () => ({
+      mean: 0,
+      weight: 0,
+      updatedAtMs: nowMs,
+    }));
     const bounded = Math.min(2 * LOG_MAX, Math.max(-2 * LOG_MAX, excess));
     entry.weight = Math.min(WEIGHT_MAX, weightAt(entry, nowMs) + 1);
     entry.mean += (bounded - entry.mean) / entry.weight;

@@ -1,0 +1,17 @@
+/**
+ * The entry of a key, made if absent, which becomes the newest of a map that keeps its `sizeMax` newest
+ * keys: a map in which every use goes through here has the longest unused key first.
+ */
+export function renewEntry<Value>(
+  map: Map<string, Value>,
+  key: string,
+  sizeMax: number,
+  create: () => Value,
+): Value {
+  const value = map.get(key) ?? create();
+  map.delete(key);
+  const [oldest] = map.keys();
+  if (map.size >= sizeMax && oldest !== undefined) map.delete(oldest);
+  map.set(key, value);
+  return value;
+}
