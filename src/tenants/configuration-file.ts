@@ -2,7 +2,7 @@ import * as z from "zod";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import { countNotation, mappingOf, notation, section, textNotation } from "./notation.ts";
-import { parseDateAtMs, parseDurationMs } from "./units.ts";
+import { parseDateAtMs, parseDurationMs, parseRatio } from "./units.ts";
 
 /** Completes "expected …" where `parseName` finds no name. */
 export const NAME_NOTATION =
@@ -25,7 +25,15 @@ const DurationMs = textNotation("a duration such as 300ms, 8s or 2m", (text) => 
 
 const DateAtMs = textNotation("a date such as 2027-06-30", parseDateAtMs);
 
-const { contextTokensMax, queueMax, replicasPerPoolMax, requestsMax } = CONFIGURATION_LIMITS;
+const {
+  bandMax,
+  contextTokensMax,
+  queueMax,
+  replicasPerPoolMax,
+  requestsMax,
+  weightMax,
+  weightMin,
+} = CONFIGURATION_LIMITS;
 
 const Requests = countNotation("requests", { min: 1, max: requestsMax });
 
@@ -53,28 +61,40 @@ export const PoolSection = section({
   queue_max: countNotation("requests", { min: 0, max: queueMax }).exactOptional(),
 });
 
-const PercentileRatio = textNotation("a percentile such as p50, p99 or p99.9", (text) => {
-  const [, digits = ""] = /^p(\d{1,2}(?:\.\d{1,2})?)$/.exec(text) ?? [];
-  const ratio = Number(`${digits}e-2`);
-  return ratio > 0 ? ratio : undefined;
-});
+const PERCENTILE = "a percentile such as p50, p99 or p99.9";
+const PercentileRatio = textNotation(PERCENTILE, parsePercentile);
 
 const ONE_TARGET = "one percentile with its limit, such as { p99: 300ms }";
 const Target = mappingOf(PercentileRatio, DurationMs, {
   expected: ONE_TARGET,
   max: 1,
 }).transform((limits, context) => {
-  const [first, ...others] = limits;
-  if (first !== undefined && others.length === 0) {
-    const [percentileRatio, limitMs] = first;
-    return { percentileRatio, limitMs };
-  }
+  const target = toTarget(limits);
+  if (target !== undefined) return target;
   context.issues.push({ code: "custom", message: ONE_TARGET, input: limits });
   return z.NEVER;
 });
 
+const PER_PROMPT_TOKEN = "per_prompt_token";
+const TTFT_TARGET = `${ONE_TARGET}, and ${PER_PROMPT_TOKEN} where the limit grows with the prompt`;
+const TtftLimit = textNotation(`${PERCENTILE}, or ${PER_PROMPT_TOKEN}`, (text) =>
+  text === PER_PROMPT_TOKEN ? text : parsePercentile(text),
+);
+const TtftTarget = mappingOf(TtftLimit, DurationMs, {
+  expected: TTFT_TARGET,
+  max: 2,
+}).transform((limits, context) => {
+  const target = toTarget(new Map([...limits].filter(isPercentile)));
+  const perPromptTokenMs = limits.get(PER_PROMPT_TOKEN);
+  if (target !== undefined) {
+    return { ...target, ...(perPromptTokenMs !== undefined && { perPromptTokenMs }) };
+  }
+  context.issues.push({ code: "custom", message: TTFT_TARGET, input: limits });
+  return z.NEVER;
+});
+
 export const ClassSection = section({
-  ttft: Target.exactOptional(),
+  ttft: TtftTarget.exactOptional(),
   tpot: Target.exactOptional(),
   e2e: Target.exactOptional(),
   tbt_max: DurationMs.exactOptional(),
@@ -94,12 +114,24 @@ export type KeySection = z.infer<typeof KeySection>;
 
 export const LimitsSection = section({ concurrency: Requests.exactOptional() });
 
+export const ShareSection = section({
+  weight: notation(`a number from ${weightMin} to ${weightMax}`, (found) =>
+    typeof found === "number" && found >= weightMin && found <= weightMax ? found : undefined,
+  ).exactOptional(),
+  guaranteed: textNotation("a share such as 20% or 0.5%", parseRatio).exactOptional(),
+});
+
 export const TenantSection = section({
   keys: z.array(KeySection, "a list of keys"),
   models: z.array(ModelName, "a list of models").min(1, "at least one model"),
   class: Name,
+  share: ShareSection.exactOptional(),
+  priority: notation(`a band from 0, the most urgent one, to ${bandMax}`, (found) =>
+    isBand(found) ? found : undefined,
+  ).exactOptional(),
   limits: LimitsSection.exactOptional(),
 });
+export type TenantSection = z.infer<typeof TenantSection>;
 
 /** `sluice.yaml` as it is written, units resolved. Names in it may still point nowhere. */
 export const ConfigurationFile = section({
@@ -129,4 +161,25 @@ export function parseApiKey(text: string): string | undefined {
 /** Reads a hashed API key: the hex digits of its HMAC. */
 export function parseKeyHash(text: string): string | undefined {
   return /^hmac-sha256:([0-9a-f]{64})$/.exec(text)?.[1];
+}
+
+function parsePercentile(text: string): number | undefined {
+  const [, digits = ""] = /^p(\d{1,2}(?:\.\d{1,2})?)$/.exec(text) ?? [];
+  const ratio = Number(`${digits}e-2`);
+  return ratio > 0 ? ratio : undefined;
+}
+
+function isBand(found: unknown): found is number {
+  return typeof found === "number" && Number.isInteger(found) && found >= 0 && found <= bandMax;
+}
+
+function toTarget(limits: ReadonlyMap<number, number>) {
+  const [first, ...others] = limits;
+  if (first === undefined || others.length > 0) return undefined;
+  const [percentileRatio, limitMs] = first;
+  return { percentileRatio, limitMs };
+}
+
+function isPercentile(entry: [number | string, number]): entry is [number, number] {
+  return typeof entry[0] === "number";
 }

@@ -8,6 +8,7 @@ import {
   ModelSection,
   PoolSection,
   ReplicaSection,
+  ShareSection,
   TenantSection,
 } from "./configuration-file.ts";
 import type { DocumentPath } from "./references.ts";
@@ -35,19 +36,10 @@ const SECTIONS: ReadonlyMap<string, Section> = new Map([
     "tenants.*",
     {
       known: Object.keys(TenantSection.shape),
-      notYet: [
-        "classes",
-        "share",
-        "priority",
-        "timeouts",
-        "attempts",
-        "overload",
-        "cache",
-        "aliases",
-        "cors",
-      ],
+      notYet: ["classes", "timeouts", "attempts", "overload", "cache", "aliases", "cors"],
     },
   ],
+  ["tenants.*.share", { known: Object.keys(ShareSection.shape), notYet: [] }],
   ["tenants.*.keys.*", { known: Object.keys(KeySection.shape), notYet: ["scopes"] }],
   [
     "tenants.*.limits",

@@ -4,8 +4,11 @@ import type { ConfigurationProblem } from "./configuration-problems.ts";
 import { unknownName } from "./configuration-problems.ts";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
+import type { Part } from "./document-part.ts";
+import { child, childrenOf, entriesOf, itemsOf, nameOf } from "./document-part.ts";
+import { findOvercommittedPools } from "./guarantees.ts";
 import { isMapping } from "./notation.ts";
-import type { DocumentPath, Mention } from "./references.ts";
+import type { Mention } from "./references.ts";
 import { findRepeats, findUnknown, formatPath } from "./references.ts";
 import { parseDateAtMs } from "./units.ts";
 
@@ -17,15 +20,9 @@ export interface KeyRules {
   readonly hashKey: (key: string) => string;
 }
 
-/** A part of the document and where it stands. */
-interface Part {
-  readonly value: unknown;
-  readonly path: DocumentPath;
-}
-
 /**
  * Checks what a schema of single entries cannot see: names that point nowhere, things that are there
- * twice, plain keys outside local mode. It reads the document as it is written, so that these
+ * twice, plain keys outside local mode, more guaranteed than there is. It reads the document as it is written, so that these
  * problems are told along with all others; what has the wrong type is left to the schema.
  */
 export function findReferenceProblems(document: unknown, rules: KeyRules): ConfigurationProblem[] {
@@ -50,6 +47,7 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
     ...keys.flatMap((key) => formProblems(key, rules)),
     ...keys.flatMap(validityProblems),
     ...tooManyKeys(keys),
+    ...findOvercommittedPools({ models, tenants }),
   ];
 }
 
@@ -115,28 +113,6 @@ function tooManyKeys(keys: readonly Part[]): ConfigurationProblem[] {
   if (keys.length <= keysMax) return [];
   const message = `expected at most ${keysMax} keys of all tenants together, found ${keys.length}`;
   return [{ path: ["tenants"], message }];
-}
-
-function child({ value, path }: Part, name: string): Part {
-  return { value: isMapping(value) ? value[name] : undefined, path: [...path, name] };
-}
-
-function childrenOf(parts: readonly Part[], name: string): Part[] {
-  return parts.map((part) => child(part, name));
-}
-
-function entriesOf(part: Part): Part[] {
-  return isMapping(part.value) ? Object.keys(part.value).map((name) => child(part, name)) : [];
-}
-
-function itemsOf({ value, path }: Part): Part[] {
-  return Array.isArray(value)
-    ? value.map((item: unknown, index) => ({ value: item, path: [...path, index] }))
-    : [];
-}
-
-function nameOf({ path }: Part): string {
-  return String(path.at(-1));
 }
 
 function mentionsOf(

@@ -8,6 +8,7 @@ import type { ConfigurationProblem } from "./configuration-problems.ts";
 import { toProblems } from "./configuration-problems.ts";
 import type { KeyRules } from "./configuration-references.ts";
 import { findReferenceProblems } from "./configuration-references.ts";
+import { resolveShares } from "./guarantees.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "./live-configuration.ts";
 
 export type ParsedConfiguration =
@@ -42,6 +43,7 @@ function resolve(
 ): z.input<typeof LiveConfiguration> {
   const classes = new Map([...Object.entries(BUILT_IN_CLASSES), ...targetsByClass(file)]);
   const tenants = [...file.tenants];
+  const sharesByTenant = resolveShares(file);
   return {
     models: [...file.models].map(([modelId, model]) => ({
       modelId,
@@ -68,6 +70,7 @@ function resolve(
         modelIds: models,
         className,
         targets,
+        shares: sharesByTenant.get(tenantId) ?? [],
         ...(concurrencyMax !== undefined && { concurrencyMax }),
       };
     }),

@@ -3,6 +3,7 @@ import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
 import { EndpointUrl } from "./endpoint-url.ts";
 import type { DocumentPath, Mention } from "./references.ts";
 import { findRepeats, findUnknown } from "./references.ts";
+import { GUARANTEED_RATIO_MAX, GUARANTEED_SUM_MAX } from "./share.ts";
 
 /** How much one configuration may hold; one Durable Object keeps all of it in memory. */
 export const CONFIGURATION_LIMITS = {
@@ -15,6 +16,9 @@ export const CONFIGURATION_LIMITS = {
   tenantsMax: 4_000,
   keysMax: 8_000,
   contextTokensMax: 10_000_000,
+  weightMin: 0.01,
+  weightMax: 1_000,
+  bandMax: 9,
   /** Of one tenant or one replica at once. */
   requestsMax: 100_000,
   /** Requests that may wait in one pool. */
@@ -26,9 +30,14 @@ const Target = z.strictObject({
   limitMs: z.number().positive(),
 });
 
+const TtftTarget = z.strictObject({
+  ...Target.shape,
+  perPromptTokenMs: z.number().positive().exactOptional(),
+});
+
 /** One promise with all of its numbers, as `SloTargets` has them. */
 const Targets = z.strictObject({
-  ttft: Target.exactOptional(),
+  ttft: TtftTarget.exactOptional(),
   tpot: Target.exactOptional(),
   e2e: Target.exactOptional(),
   tbtMaxMs: z.number().positive().exactOptional(),
@@ -60,11 +69,22 @@ export const LiveModel = z.strictObject({
 });
 export type LiveModel = z.infer<typeof LiveModel>;
 
+/** A tenant's part in one pool, as `TenantShare` has it. */
+export const LiveShare = z.strictObject({
+  poolId: PoolId,
+  weight: z.number().min(CONFIGURATION_LIMITS.weightMin).max(CONFIGURATION_LIMITS.weightMax),
+  guaranteedRatio: z.number().min(0).max(GUARANTEED_RATIO_MAX),
+  band: z.int().min(0).max(CONFIGURATION_LIMITS.bandMax),
+});
+export type LiveShare = z.infer<typeof LiveShare>;
+
 export const LiveTenant = z.strictObject({
   tenantId: TenantId,
   modelIds: z.array(ModelId),
   className: z.string().min(1).max(64),
   targets: Targets,
+  /** Of the pools of its models; a configuration of an earlier version has none. */
+  shares: z.array(LiveShare).max(CONFIGURATION_LIMITS.poolsMax).default([]),
   concurrencyMax: z.int().positive().max(CONFIGURATION_LIMITS.requestsMax).exactOptional(),
 });
 export type LiveTenant = z.infer<typeof LiveTenant>;
@@ -88,10 +108,12 @@ const Sections = z.strictObject({
 
 /**
  * What `sluice apply` makes of a `sluice.yaml`: units resolved, defaults filled in, keys hashed.
- * Whatever this schema accepts is whole: every name it mentions exists, and nothing exists twice.
+ * Whatever this schema accepts is whole: every name it mentions exists, nothing exists twice, and what
+ * it guarantees of a pool is there.
  */
 export const LiveConfiguration = Sections.superRefine((configuration, refinement) => {
-  for (const { path, message } of findBrokenReferences(configuration)) {
+  const problems = [...findBrokenReferences(configuration), ...findOvercommitted(configuration)];
+  for (const { path, message } of problems) {
     refinement.addIssue({ code: "custom", path, message });
   }
 });
@@ -128,13 +150,25 @@ function findBrokenReferences({
   const modelsOfTenants = tenants.map((tenant, i) =>
     tenant.modelIds.map((modelId, j) => mention(modelId, "tenants", i, "modelIds", j)),
   );
-
-  const repeats = [modelIds, poolIds, tenantIds, hashes, endpoints, ...modelsOfTenants].flatMap(
-    findRepeats,
+  const poolsOfShares = tenants.map(({ shares }, i) =>
+    shares.map(({ poolId }, j) => mention(poolId, "tenants", i, "shares", j)),
   );
+
+  const repeats = [
+    modelIds,
+    poolIds,
+    tenantIds,
+    hashes,
+    endpoints,
+    ...modelsOfTenants,
+    ...poolsOfShares,
+  ].flatMap(findRepeats);
   const unknown = [
     ...findUnknown(
-      models.map(({ poolId }, i) => mention(poolId, "models", i, "poolId")),
+      [
+        ...models.map(({ poolId }, i) => mention(poolId, "models", i, "poolId")),
+        ...poolsOfShares.flat(),
+      ],
       pools.map(({ poolId }) => poolId),
     ),
     ...findUnknown(
@@ -150,6 +184,22 @@ function findBrokenReferences({
     ...repeats.map(({ repeat }) => ({ path: repeat.path, message: "there only once" })),
     ...unknown.map(({ path }) => ({ path, message: "the name of something that exists" })),
   ];
+}
+
+/** The shares with which more of a pool is guaranteed than can be kept. */
+function findOvercommitted({
+  tenants,
+}: LiveConfiguration): { path: DocumentPath; message: string }[] {
+  const ratioByPool = new Map<PoolId, number>();
+  return tenants.flatMap(({ shares }, i) =>
+    shares.flatMap(({ poolId, guaranteedRatio }, j) => {
+      const before = ratioByPool.get(poolId) ?? 0;
+      ratioByPool.set(poolId, before + guaranteedRatio);
+      if (before + guaranteedRatio <= GUARANTEED_SUM_MAX) return [];
+      const path = ["tenants", i, "shares", j, "guaranteedRatio"];
+      return [{ path, message: "within what can be guaranteed of its pool" }];
+    }),
+  );
 }
 
 function mention(name: string, ...path: DocumentPath): Mention {

@@ -17,6 +17,7 @@ function anAccess(keyHash: string, configurationVersion = 1): TenantAccess {
       modelIds: [],
       className: "standard",
       targets: {},
+      shares: [],
     },
     keyName: "prod",
     keyHash,

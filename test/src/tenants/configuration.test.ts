@@ -47,7 +47,7 @@ describe("parseConfiguration()", () => {
           replicas: [{ url: "HTTP://GPU-1:8000/", max_running: 64 }, { url: http://gpu-2:8000 }]
           queue_max: 1k
       classes:
-        voice: { ttft: { p99: 300ms }, tpot: { p99.9: 25ms }, tbt_max: 200ms, e2e: { p95: 8s } }
+        voice: { ttft: { p99: 300ms, per_prompt_token: 0.2ms }, tpot: { p99.9: 25ms }, tbt_max: 200ms, e2e: { p95: 8s } }
       tenants:
         acme:
           keys:
@@ -55,6 +55,8 @@ describe("parseConfiguration()", () => {
             - { name: dev, key: sk-plain-text }
           models: [chat-8b, org/tiny]
           class: voice
+          share: { weight: 4, guaranteed: 20% }
+          priority: 2
           limits: { concurrency: 64 }
         constructor: { keys: [], models: [chat-8b], class: interactive }
     `);
@@ -87,11 +89,12 @@ describe("parseConfiguration()", () => {
             modelIds: ["chat-8b", "org/tiny"],
             className: "voice",
             targets: {
-              ttft: { percentileRatio: 0.99, limitMs: 300 },
+              ttft: { percentileRatio: 0.99, limitMs: 300, perPromptTokenMs: 0.2 },
               tpot: { percentileRatio: 0.999, limitMs: 25 },
               e2e: { percentileRatio: 0.95, limitMs: 8000 },
               tbtMaxMs: 200,
             },
+            shares: [{ poolId: "gpus", weight: 4, guaranteedRatio: 0.2, band: 2 }],
             concurrencyMax: 64,
           },
           {
@@ -99,6 +102,7 @@ describe("parseConfiguration()", () => {
             modelIds: ["chat-8b"],
             className: "interactive",
             targets: BUILT_IN_CLASSES["interactive"],
+            shares: [{ poolId: "gpus", weight: 1, guaranteedRatio: 0.7, band: 0 }],
           },
         ],
         keys: [
@@ -148,7 +152,7 @@ describe("parseConfiguration()", () => {
       'models.tiny.context: expected a number of tokens from 1 to 10000000, such as 64 or 1k, found "many"',
       'pools.local.engine: expected sluice (other engines are not supported yet), found "vllm"',
       "pools.local.replicas: expected a list of 1 to 128 replicas, found an empty list",
-      'tenants.acme.weight: unknown key "weight": known: keys, models, class, limits',
+      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits',
       "modles: unknown key \"modles\": did you mean 'models'?",
       "models.tiny.pool: expected the name of a pool, found \"locl\": did you mean 'local'?",
       "tenants.acme.models.0: expected the name of a model, found \"tny\": did you mean 'tiny'?",
@@ -165,8 +169,6 @@ describe("parseConfiguration()", () => {
     ["pools.local.auth", { secret: "X" }],
     ["pools.local.health", { eject_after: 3 }],
     ["tenants.acme.classes", ["chat"]],
-    ["tenants.acme.share", { weight: 4 }],
-    ["tenants.acme.priority", 0],
     ["tenants.acme.timeouts", {}],
     ["tenants.acme.attempts", 3],
     ["tenants.acme.overload", []],
@@ -201,6 +203,17 @@ describe("parseConfiguration()", () => {
     ["classes", { fast: { ttft: { p0: "1s" } } }, "a percentile such as"],
     ["classes", { fast: { ttft: { p100: "1s" } } }, "a percentile such as"],
     ["classes", { fast: { ttft: { p99: 300 } } }, "a duration such as"],
+    ["classes", { fast: { ttft: { per_prompt_token: "1ms" } } }, "one percentile with its limit"],
+    ["classes", { fast: { ttft: { p99: "1s", per_prompt_token: 1 } } }, "a duration such as"],
+    ["classes", { fast: { tpot: { per_prompt_token: "1ms" } } }, "a percentile such as"],
+    ["tenants.acme.share", "20%", "a mapping"],
+    ["tenants.acme.share", { weight: 0 }, "a number from 0.01 to 1000"],
+    ["tenants.acme.share", { weight: "4" }, "a number from 0.01 to 1000"],
+    ["tenants.acme.share", { guaranteed: 0.2 }, "a share such as 20%"],
+    ["tenants.acme.share", { guaranteed: "101%" }, "a share such as 20%"],
+    ["tenants.acme.priority", -1, "a band from 0"],
+    ["tenants.acme.priority", 10, "a band from 0"],
+    ["tenants.acme.priority", 1.5, "a band from 0"],
     ["classes", { fast: { tbt_max: "0ms" } }, "a duration such as"],
     ["classes", { fast: {} }, "at least one target"],
     ["tenants.acme", "hello", "a mapping"],
@@ -438,6 +451,8 @@ const KNOWN_KEYS = new Set([
   "keys",
   "class",
   "limits",
+  "share",
+  "priority",
   "name",
   "hash",
   "key",

@@ -18,6 +18,13 @@ const WHOLE = {
   keys: [key("a")],
 };
 
+const share = (poolId: string, guaranteedRatio = 0) => ({
+  poolId,
+  weight: 1,
+  guaranteedRatio,
+  band: 0,
+});
+
 function issuesOf(configuration: unknown): string[] {
   const parsed = LiveConfiguration.safeParse(configuration);
   return (parsed.error?.issues ?? []).map((issue) => `${issue.path.join(".")} ${issue.message}`);
@@ -31,6 +38,7 @@ describe("LiveConfiguration", () => {
   test.each([
     ["models.0.poolId", { models: [{ ...WHOLE.models[0], poolId: "gone" }] }],
     ["tenants.0.modelIds.1", { tenants: [{ ...WHOLE.tenants[0], modelIds: ["tiny", "gone"] }] }],
+    ["tenants.0.shares.0", { tenants: [{ ...WHOLE.tenants[0], shares: [share("gone")] }] }],
     ["keys.0.tenantId", { keys: [key("a", "gone")] }],
   ])("refuses %s that names something that does not exist", (path, change) => {
     expect(issuesOf({ ...WHOLE, ...change })).toEqual([
@@ -43,6 +51,10 @@ describe("LiveConfiguration", () => {
     ["tenants.1", { tenants: [WHOLE.tenants[0], WHOLE.tenants[0]] }],
     ["keys.1", { keys: [key("a"), key("a")] }],
     ["tenants.0.modelIds.1", { tenants: [{ ...WHOLE.tenants[0], modelIds: ["tiny", "tiny"] }] }],
+    [
+      "tenants.0.shares.1",
+      { tenants: [{ ...WHOLE.tenants[0], shares: [share("local"), share("local")] }] },
+    ],
     ["pools.2", { pools: [...WHOLE.pools, { ...WHOLE.pools[0], replicas: [] }] }],
     [
       "pools.1.replicas.0",
@@ -59,5 +71,22 @@ describe("LiveConfiguration", () => {
 
   test("refuses a member that it does not know", () => {
     expect(issuesOf({ ...WHOLE, classes: [] })).toHaveLength(1);
+  });
+
+  test("a tenant of which no share is known has none", () => {
+    expect(LiveConfiguration.parse(WHOLE).tenants).toMatchObject([{ shares: [] }]);
+  });
+
+  test("refuses the share with which more of a pool is guaranteed than can be kept", () => {
+    const [acme] = WHOLE.tenants;
+    const tenants = [
+      { ...acme, shares: [share("local", 0.5), share("other", 0.9)] },
+      { ...acme, tenantId: "beta", shares: [share("local", 0.4)] },
+    ];
+    expect(issuesOf({ ...WHOLE, tenants })).toEqual([]);
+    const gamma = { ...acme, tenantId: "gamma", shares: [share("local", 0.001)] };
+    expect(issuesOf({ ...WHOLE, tenants: [...tenants, gamma] })).toEqual([
+      "tenants.2.shares.0.guaranteedRatio within what can be guaranteed of its pool",
+    ]);
   });
 });
