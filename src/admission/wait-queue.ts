@@ -5,40 +5,29 @@ import type { RequestId } from "../protocol/ids.ts";
 import { TenantId } from "../protocol/ids.ts";
 import type { FairQueueState } from "./fair-queue.ts";
 import { emptyFairQueue, FairQueue } from "./fair-queue.ts";
-import type { LongestQueueState } from "./longest-queue.ts";
-import { emptyLongestQueue, LongestQueue } from "./longest-queue.ts";
 import type { FairAccount, WaitingRequest } from "./waiting-request.ts";
 import { BANDS, bandOf } from "./waiting-request.ts";
+import type { Room, WaitingRoomLimits, WaitingRoomState } from "./waiting-room.ts";
+import { emptyWaitingRoom, WaitingRoom } from "./waiting-room.ts";
 
 /** What a {@link WaitQueue} remembers. */
 export interface WaitQueueState {
   readonly requests: Map<RequestId, { readonly request: WaitingRequest; band: number }>;
   /** One queue a rank: the bands of those in profile, then the bands of the others. */
   readonly ranks: readonly FairQueueState[];
-  readonly excess: LongestQueueState;
+  readonly room: WaitingRoomState;
   readonly drops: KeyedHeapState<RequestId>;
   /** Those not yet in band 0, by the instant at which they gain a band. */
   readonly promotions: KeyedHeapState<RequestId>;
-  /** Requests of each tenant that has any. */
-  readonly sizes: Map<TenantId, number>;
 }
 
 /** The bounds of a {@link WaitQueue}, and what of it can be switched off to show what it is for. */
-export interface WaitQueueOptions {
-  readonly requestsMax: number;
-  readonly tenantRequestsMax: number;
+export interface WaitQueueOptions extends WaitingRoomLimits {
   /** False: in a band the earliest deadline of all tenants comes first. */
   readonly isFair: boolean;
   /** False: nobody gains a band. */
   readonly ages: boolean;
 }
-
-/** What it takes to let another request wait. */
-export type Room =
-  | { readonly kind: "free" }
-  /** This one has to go first. */
-  | { readonly kind: "displace"; readonly requestId: RequestId }
-  | { readonly kind: "full" };
 
 const DEFAULTS: WaitQueueOptions = {
   requestsMax: 10_000,
@@ -61,10 +50,9 @@ export function emptyWaitQueue(): WaitQueueState {
   return {
     requests: new Map(),
     ranks: Array.from({ length: 2 * BANDS }, emptyFairQueue),
-    excess: emptyLongestQueue(),
+    room: emptyWaitingRoom(),
     drops: { entries: [], added: 0 },
     promotions: { entries: [], added: 0 },
-    sizes: new Map(),
   };
 }
 
@@ -84,7 +72,7 @@ export class WaitQueue {
   readonly state: WaitQueueState;
   readonly #options: WaitQueueOptions;
   readonly #ranks: readonly FairQueue[];
-  readonly #excess: LongestQueue;
+  readonly #room: WaitingRoom;
   readonly #drops: KeyedHeap<RequestId>;
   readonly #promotions: KeyedHeap<RequestId>;
 
@@ -92,7 +80,7 @@ export class WaitQueue {
     this.#options = { ...DEFAULTS, ...options };
     this.state = state;
     this.#ranks = state.ranks.map((rank) => new FairQueue(rank));
-    this.#excess = new LongestQueue(state.excess);
+    this.#room = new WaitingRoom(this.#options, state.room);
     this.#drops = new KeyedHeap(state.drops);
     this.#promotions = new KeyedHeap(state.promotions);
   }
@@ -109,25 +97,14 @@ export class WaitQueue {
     return this.state.requests.get(requestId)?.request;
   }
 
-  /**
-   * Says whether another request may wait. In a full queue, or for a tenant with its fill, one in
-   * profile takes the place of an excess one; so does an excess request, in a full queue, of a tenant
-   * that would still have fewer of them for its weight.
-   */
-  roomFor({ tenantId, weight, isInProfile }: FairAccount): Room {
-    const { requestsMax, tenantRequestsMax } = this.#options;
-    if ((this.state.sizes.get(tenantId) ?? 0) >= tenantRequestsMax) {
-      return isInProfile ? toRoom(this.#excess.worstOf(tenantId)) : { kind: "full" };
-    }
-    if (this.size < requestsMax) return { kind: "free" };
-    const wouldHave = (this.#excess.sizeOf(tenantId) + 1) / weight;
-    const isOwed = isInProfile || wouldHave < this.#excess.longest;
-    return isOwed ? toRoom(this.#excess.worst) : { kind: "full" };
+  /** Says whether another request may wait. */
+  roomFor(account: FairAccount): Room {
+    return this.#room.roomFor(account);
   }
 
   /** The excess request to give up first. */
   worstExcess(): RequestId | undefined {
-    return this.#excess.worst;
+    return this.#room.worstExcess;
   }
 
   /** Lets a request wait for which there is room. */
@@ -137,19 +114,16 @@ export class WaitQueue {
     assert(given.weight > 0, "a weight is positive");
     // A copy, since the state holds no object that somebody else holds.
     const request = { ...given };
-    const { requestId, tenantId } = request;
+    const { requestId } = request;
     const bandsGained = Math.max(0, Math.floor((nowMs - request.sinceMs) / this.#bandMs));
     const band = Math.max(0, bandOf(request.band) - bandsGained);
     this.state.requests.set(requestId, { request, band });
-    this.state.sizes.set(tenantId, (this.state.sizes.get(tenantId) ?? 0) + 1);
+    this.#room.add(request);
     this.#enter(request, band);
     if (band > 0) {
       this.#promotions.set(requestId, request.sinceMs + (bandsGained + 1) * this.#bandMs);
     }
     this.#drops.set(requestId, request.dropAtMs);
-    if (!request.isInProfile) {
-      this.#excess.add(tenantId, requestId, request.deadlineAtMs, request.weight);
-    }
   }
 
   /** Takes a request out that is not served; `undefined` when it does not wait here. */
@@ -157,15 +131,11 @@ export class WaitQueue {
     const waiting = this.state.requests.get(requestId);
     if (waiting === undefined) return undefined;
     const { request, band } = waiting;
-    const { tenantId } = request;
     this.state.requests.delete(requestId);
-    const size = (this.state.sizes.get(tenantId) ?? 0) - 1;
-    if (size > 0) this.state.sizes.set(tenantId, size);
-    else this.state.sizes.delete(tenantId);
-    this.#rankOf(request.isInProfile, band).remove(this.#turnOf(tenantId), requestId);
+    this.#room.remove(request);
+    this.#rankOf(request.isInProfile, band).remove(this.#turnOf(request.tenantId), requestId);
     this.#promotions.delete(requestId);
     this.#drops.delete(requestId);
-    if (!request.isInProfile) this.#excess.remove(tenantId, requestId, request.weight);
     return request;
   }
 
@@ -236,22 +206,16 @@ export class WaitQueue {
   }
 
   checkInvariants(): void {
-    const { requests, sizes } = this.state;
-    assert(this.size <= this.#options.requestsMax, "the queue is within its bound");
+    const { requests } = this.state;
+    assert(this.#room.size === this.size, "every request has its place in the room");
     assert(this.#drops.size === this.size, "every request is dropped some time");
-    let sum = 0;
-    for (const size of sizes.values()) {
-      assert(size > 0 && size <= this.#options.tenantRequestsMax, "a tenant is within its bound");
-      sum += size;
-    }
-    assert(sum === this.size, "every request is counted for its tenant");
     for (const [requestId, { request, band }] of requests) {
       assert(this.#drops.has(requestId), "every request is dropped some time");
       assert(this.#promotions.has(requestId) === band > 0, "who is not in band 0 gets there");
       assert(band >= 0 && band <= bandOf(request.band), "nobody loses a band");
     }
     for (const rank of this.#ranks) rank.checkInvariants();
-    this.#excess.checkInvariants();
+    this.#room.checkInvariants();
     this.#drops.checkInvariants();
     this.#promotions.checkInvariants();
   }
@@ -300,8 +264,4 @@ export class WaitQueue {
       else this.#promotions.delete(requestId);
     }
   }
-}
-
-function toRoom(requestId: RequestId | undefined): Room {
-  return requestId === undefined ? { kind: "full" } : { kind: "displace", requestId };
 }
