@@ -1,24 +1,49 @@
 import { assert } from "../base/assert.ts";
-import type { ReplicaId } from "../protocol/ids.ts";
-import type { ReplicaSettings } from "./replica.ts";
+import type { LeaseId, ReplicaId } from "../protocol/ids.ts";
+import type { ReplicaOptions, ReplicaSettings, ReplicaState } from "./replica-state.ts";
 import { Replica } from "./replica.ts";
+
+export interface ReplicaSetOptions extends ReplicaOptions {
+  readonly replicasMax: number;
+  /** Which share of the replicas in use may be ejected at once; never the last that is ready. */
+  readonly ejectedRatioMax?: number;
+}
+
+/** What a {@link ReplicaSet} remembers. */
+export type ReplicaSetState = Map<ReplicaId, ReplicaState>;
+
+/** A dispatch on a replica. */
+export interface DispatchPlace {
+  readonly replicaId: ReplicaId;
+  readonly dispatchNumber: number;
+}
+
+/** When half of the replicas fail, it is more likely what is sent to them, or the way there. */
+const EJECTED_RATIO_MAX = 0.5;
 
 /**
  * The replicas of a pool: those in use, at most `replicasMax`, and those that left the
  * configuration while requests of ours still run there.
  */
 export class ReplicaSet implements Iterable<Replica> {
+  readonly state: ReplicaSetState;
+  readonly #options: ReplicaSetOptions;
   readonly #replicas = new Map<ReplicaId, Replica>();
-  readonly #replicasMax: number;
 
-  constructor(replicasMax: number) {
-    this.#replicasMax = replicasMax;
+  constructor(options: ReplicaSetOptions, state: ReplicaSetState = new Map()) {
+    this.#options = options;
+    this.state = state;
+    for (const [replicaId, replicaState] of state) {
+      this.#replicas.set(replicaId, new Replica(replicaState.settings, options, replicaState));
+    }
   }
 
   /** Follows the configuration; replicas beyond the bound are not used. */
   configure(configured: readonly ReplicaSettings[]): void {
     const used = new Map(
-      configured.slice(0, this.#replicasMax).map((settings) => [settings.replicaId, settings]),
+      configured
+        .slice(0, this.#options.replicasMax)
+        .map((settings) => [settings.replicaId, settings]),
     );
     for (const replica of this.#replicas.values()) {
       if (used.has(replica.replicaId)) continue;
@@ -27,7 +52,7 @@ export class ReplicaSet implements Iterable<Replica> {
     }
     for (const [replicaId, settings] of used) {
       const known = this.#replicas.get(replicaId);
-      if (known === undefined) this.#replicas.set(replicaId, new Replica(settings));
+      if (known === undefined) this.#add(settings);
       else known.configure(settings);
     }
   }
@@ -49,40 +74,89 @@ export class ReplicaSet implements Iterable<Replica> {
   }
 
   /** Gives back the slot of a dispatch, and forgets a removed replica with its last request. */
-  release(slot: { readonly replicaId: ReplicaId; readonly dispatchNumber: number }): void {
-    const replica = this.#replicas.get(slot.replicaId);
+  release({ replicaId, dispatchNumber }: DispatchPlace): void {
+    const replica = this.#replicas.get(replicaId);
     assert(replica !== undefined, "a replica is known while a request holds a slot there");
-    replica.release(slot.dispatchNumber);
+    replica.release(dispatchNumber);
     this.#forgetIfDone(replica);
   }
 
-  /** Returns the ready replicas that have a free slot. */
-  openAt(nowMs: number): Replica[] {
-    return [...this.#replicas.values()].filter(
-      (replica) => replica.freeSlots > 0 && replica.stateAt(nowMs) === "ready",
-    );
+  /** A dispatch failed by its replica's fault, which may eject the replica. */
+  failed({ replicaId, dispatchNumber }: DispatchPlace, nowMs: number): void {
+    const replica = this.#replicas.get(replicaId);
+    replica?.health.failed(dispatchNumber, nowMs, this.#mayEject(replica, nowMs));
+  }
+
+  /** A dispatch's stream has paused for too long, which may eject its replica. */
+  stalled({ replicaId, dispatchNumber }: DispatchPlace, nowMs: number): void {
+    const replica = this.#replicas.get(replicaId);
+    replica?.health.stalled(dispatchNumber, nowMs, this.#mayEject(replica, nowMs));
+  }
+
+  /** A dispatch went well, which brings a probed replica back. */
+  succeeded({ replicaId, dispatchNumber }: DispatchPlace, nowMs: number): void {
+    this.#replicas.get(replicaId)?.health.succeeded(dispatchNumber, nowMs);
+  }
+
+  /** Share of the replicas in use that are ejected or probed; 0 of none. */
+  get ejectedRatio(): number {
+    let used = 0;
+    let ejected = 0;
+    for (const replica of this.#replicas.values()) {
+      if (replica.isRemoved) continue;
+      used += 1;
+      if (replica.health.isEjected) ejected += 1;
+    }
+    return used === 0 ? 0 : ejected / used;
   }
 
   /** Requests that end in a millisecond on all ready replicas; 0 while nothing is known of it. */
   releasesPerMs(nowMs: number): number {
     let total = 0;
     for (const replica of this.#replicas.values()) {
-      if (replica.stateAt(nowMs) === "ready") total += replica.releasesPerMs ?? 0;
+      if (replica.conditionAt(nowMs) === "ready") total += replica.releasesPerMs ?? 0;
     }
     return total;
   }
 
-  checkInvariants(): void {
+  /** `isLive` knows which leases are alive; every request on a replica holds one of them. */
+  checkInvariants(isLive?: (leaseId: LeaseId) => boolean): void {
     let usedCount = 0;
+    assert(this.state.size === this.#replicas.size, "every replica is remembered");
     for (const replica of this.#replicas.values()) {
-      replica.checkInvariants();
+      assert(this.state.get(replica.replicaId) === replica.state, "and by its own state");
+      replica.checkInvariants(isLive);
       if (!replica.isRemoved) usedCount += 1;
       else assert(replica.outstanding > 0, "a removed replica stays only for its requests");
     }
-    assert(usedCount <= this.#replicasMax, "the replicas in use are within their bound");
+    assert(usedCount <= this.#options.replicasMax, "the replicas in use are within their bound");
+  }
+
+  #add(settings: ReplicaSettings): void {
+    const replica = new Replica(settings, this.#options);
+    this.#replicas.set(replica.replicaId, replica);
+    this.state.set(replica.replicaId, replica.state);
+  }
+
+  /** One more may go if enough are left, and at least one of them could take its work now. */
+  #mayEject(candidate: Replica, nowMs: number): boolean {
+    let used = 0;
+    let ejected = 0;
+    let hasOther = false;
+    for (const replica of this.#replicas.values()) {
+      if (replica.isRemoved) continue;
+      used += 1;
+      if (replica === candidate) continue;
+      if (replica.health.isEjected) ejected += 1;
+      else if (replica.conditionAt(nowMs) === "ready") hasOther = true;
+    }
+    const ejectedRatioMax = this.#options.ejectedRatioMax ?? EJECTED_RATIO_MAX;
+    return hasOther && ejected + 1 <= used * ejectedRatioMax;
   }
 
   #forgetIfDone(replica: Replica): void {
-    if (replica.isRemoved && replica.outstanding === 0) this.#replicas.delete(replica.replicaId);
+    if (!replica.isRemoved || replica.outstanding > 0) return;
+    this.#replicas.delete(replica.replicaId);
+    this.state.delete(replica.replicaId);
   }
 }

@@ -1,67 +1,83 @@
 import { assert } from "../base/assert.ts";
 import { DecayingAverage } from "../base/average.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
-import type { ReplicaId } from "../protocol/ids.ts";
+import type { LeaseId, ReplicaId } from "../protocol/ids.ts";
+import { ReplicaHealth } from "./health.ts";
+import { PrefixIndex } from "./prefix-index.ts";
+import { projectLoad } from "./project-load.ts";
+import type { ReplicaLoad } from "./replica-load.ts";
+import type { ReplicaOptions, ReplicaSettings, ReplicaState } from "./replica-state.ts";
+import { newReplicaState } from "./replica-state.ts";
+import type { ResidentRequest, SentRequest } from "./residents.ts";
+import { Residents } from "./residents.ts";
+import type { PredictedDuration } from "./speed-factor.ts";
+import { SpeedFactor } from "./speed-factor.ts";
+import { stepCostOf, tellsStepCost } from "./step-prior.ts";
 
 /** A replica whose last report is older may be dead or cut off, so nothing is sent to it. */
 export const REPORT_AGE_MS_MAX = 2_000;
-/**
- * The speed assumed of a replica that has measured none. Modest, yet not so low that the replica
- * never gets the request that would teach it.
- */
-const PREFILL_TOKENS_PER_SECOND_PRIOR = 1_000;
+/** An older report has missed a heartbeat: what keeps the replica from reporting may keep it from work. */
+const REPORT_AGE_MS_LATE = 1_000;
+const LATE_SPEED_RATIO = 1.5;
 const HOLD_HALF_LIFE_MS = 60_000;
 
-/** Why a replica gets requests, or does not: only a `ready` one does. */
-export type ReplicaState = "ready" | "silent" | "draining" | "disconnected" | "removed";
-
-/** What the configuration says of a replica. */
-export interface ReplicaSettings {
-  readonly replicaId: ReplicaId;
-  readonly endpointUrl: string;
-  /** Requests of ours that may be there at once, queued or running. */
-  readonly requestsMax?: number;
-}
+/** Why a replica gets requests, or does not: only a `ready` one does, if its health allows it. */
+export type ReplicaCondition = "ready" | "silent" | "draining" | "disconnected" | "removed";
 
 /**
- * What we believe of one engine: its last report plus what we sent since.
- *
- * A report is up to one heartbeat old. Without the ledger of what it cannot know yet, a burst
- * inside one heartbeat would land whole on the replica that last looked idle.
+ * What we believe of one engine: its last report carried forward to the present, plus what we sent since.
  */
 export class Replica {
-  readonly replicaId: ReplicaId;
-  #settings: ReplicaSettings;
-  #removed = false;
-  #connected = false;
-  #hello: ReplicaHello | undefined;
-  #report: ReplicaReport | undefined;
-  #reportAtMs = 0;
-  /** Of the last report on the present connection. */
-  #sequence = 0;
-  #outstanding = 0;
-  /** Tokens of the dispatches that no report has acknowledged, by number, oldest first. */
-  readonly #unreported = new Map<number, number>();
-  #unreportedTokens = 0;
-  #strangers = 0;
-  readonly #holdMs = new DecayingAverage({ halfLifeMs: HOLD_HALF_LIFE_MS });
+  readonly state: ReplicaState;
+  readonly health: ReplicaHealth;
+  /** Which beginnings of prompts it has probably cached. */
+  readonly prefixes: PrefixIndex;
+  readonly #residents: Residents;
+  readonly #speed: SpeedFactor;
+  readonly #holdMs: DecayingAverage;
+  readonly #countsLedger: boolean;
+  /** The last answer of `loadAt`, until something changes. */
+  #load: { readonly nowMs: number; readonly load: ReplicaLoad } | undefined;
 
-  constructor(settings: ReplicaSettings) {
-    this.replicaId = settings.replicaId;
-    this.#settings = settings;
+  constructor(
+    settings: ReplicaSettings,
+    options: ReplicaOptions = {},
+    state: ReplicaState = newReplicaState(settings),
+  ) {
+    this.state = state;
+    this.health = new ReplicaHealth(options.health, state.health);
+    this.prefixes = new PrefixIndex(options.prefixKeysMax, state.prefixes);
+    this.#residents = new Residents(state.residents);
+    this.#speed = new SpeedFactor(state.speed);
+    this.#holdMs = new DecayingAverage({ halfLifeMs: HOLD_HALF_LIFE_MS }, state.hold);
+    this.#countsLedger = options.countsLedger ?? true;
+  }
+
+  get replicaId(): ReplicaId {
+    return this.state.settings.replicaId;
   }
 
   get endpointUrl(): string {
-    return this.#settings.endpointUrl;
+    return this.state.settings.endpointUrl;
   }
 
   get isRemoved(): boolean {
-    return this.#removed;
+    return this.state.isRemoved;
+  }
+
+  /** What it said of itself when it dialled in last. */
+  get hello(): ReplicaHello | undefined {
+    return this.state.hello;
+  }
+
+  /** Kept over a broken connection, not over a restart. */
+  get lastReport(): ReplicaReport | undefined {
+    return this.state.report;
   }
 
   /** Requests of ours that are there or on their way. */
   get outstanding(): number {
-    return this.#outstanding;
+    return this.#residents.size;
   }
 
   /**
@@ -69,107 +85,110 @@ export class Replica {
    * not yet there. They take slots all the same.
    */
   get strangers(): number {
-    return this.#strangers;
-  }
-
-  get lastReport(): ReplicaReport | undefined {
-    return this.#report;
+    return this.state.strangers;
   }
 
   /** How many more requests may be sent. Zero until the replica has said what it can hold. */
   get freeSlots(): number {
-    if (this.#hello === undefined || this.#hello.sequencesMax === 0) return 0;
-    const held = this.#hello.sequencesMax + this.#hello.queueMax;
-    const slots = Math.min(held, this.#settings.requestsMax ?? held);
-    return Math.max(0, slots - this.#outstanding - this.#strangers);
-  }
-
-  /** Requests there for each sequence that can run: 1 when all sequences are taken. */
-  get loadRatio(): number {
-    return (this.#outstanding + this.#strangers) / Math.max(1, this.#hello?.sequencesMax ?? 0);
+    return Math.max(0, this.#slots - this.outstanding - this.strangers);
   }
 
   /** Sequences that end in a millisecond when all run; `undefined` before one was seen to end. */
   get releasesPerMs(): number | undefined {
     const holdMs = this.#holdMs.value;
-    if (holdMs === undefined || this.#hello === undefined) return undefined;
-    return this.#hello.sequencesMax / Math.max(1, holdMs);
+    const { hello } = this.state;
+    if (holdMs === undefined || hello === undefined) return undefined;
+    return hello.sequencesMax / Math.max(1, holdMs);
   }
 
-  stateAt(nowMs: number): ReplicaState {
-    if (this.#removed) return "removed";
-    if (!this.#connected) return "disconnected";
-    if (this.#report === undefined || nowMs - this.#reportAtMs > REPORT_AGE_MS_MAX) return "silent";
-    return this.#report.draining ? "draining" : "ready";
+  conditionAt(nowMs: number): ReplicaCondition {
+    const { isRemoved, isConnected, report } = this.state;
+    if (isRemoved) return "removed";
+    if (!isConnected) return "disconnected";
+    if (report === undefined || this.reportAgeMs(nowMs) > REPORT_AGE_MS_MAX) return "silent";
+    return report.draining ? "draining" : "ready";
   }
 
   /** True while the replica is in use but has not (or not lately) been heard of. */
   isExpected(nowMs: number): boolean {
-    const state = this.stateAt(nowMs);
-    return state === "disconnected" || state === "silent";
+    const condition = this.conditionAt(nowMs);
+    return condition === "disconnected" || condition === "silent";
+  }
+
+  /** `Infinity` before the first report. */
+  reportAgeMs(nowMs: number): number {
+    return this.state.report === undefined ? Infinity : Math.max(0, nowMs - this.state.reportAtMs);
   }
 
   /**
-   * Expected time until a prompt of so many tokens has its first token here: everything that is
-   * queued before it at the measured prefill rate, one step, and, while all sequences are taken,
-   * the wait for one to end. Only a replica that has reported can be asked.
+   * What the replica has on its hands at an instant. Only one that has reported can be asked. Costs the
+   * same however many requests are there, and nothing when asked again before anything has happened.
    */
-  predictedWaitMs(promptTokens: number): number {
-    const report = this.#report;
-    assert(report !== undefined, "a forecast needs a report");
-    const tokensPerSecond = report.prefillTokensPerSecond || PREFILL_TOKENS_PER_SECOND_PRIOR;
-    const aheadTokens = report.queuedUncachedTokens + this.#unreportedTokens;
-    const prefillMs = ((aheadTokens + promptTokens) / tokensPerSecond) * 1_000;
-    return prefillMs + report.stepMs + this.#sequenceWaitMs();
+  loadAt(nowMs: number): ReplicaLoad {
+    if (this.#load?.nowMs === nowMs) return this.#load.load;
+    const { hello, report, strangers, missing, releasedKvTokens } = this.state;
+    assert(hello !== undefined && report !== undefined, "a load needs a report");
+    const load = projectLoad({
+      hello,
+      report,
+      elapsedMs: this.reportAgeMs(nowMs),
+      step: stepCostOf(report),
+      speedRatio: this.#speedRatioAt(nowMs, report),
+      residents: this.#residents,
+      countsLedger: this.#countsLedger,
+      strangers,
+      missing,
+      releasedKvTokens,
+    });
+    this.#load = { nowMs, load };
+    return load;
   }
 
-  /**
-   * The same if nothing were ahead of the prompt, at the rate that was measured last. `undefined`
-   * before one was: what is only assumed must not turn a request away for good.
-   */
-  idleWaitMs(promptTokens: number): number | undefined {
-    const { prefillTokensPerSecond = 0, stepMs = 0 } = this.#report ?? {};
-    if (prefillTokensPerSecond === 0) return undefined;
-    return (promptTokens / prefillTokensPerSecond) * 1_000 + stepMs;
+  /** Our requests there, in order of dispatch. */
+  residents(): Iterable<ResidentRequest> {
+    return this.#residents;
   }
 
   /** Follows the configuration. Another URL is another process, which has to say hello first. */
   configure(settings: ReplicaSettings): void {
-    if (settings.endpointUrl !== this.#settings.endpointUrl) this.disconnect();
-    this.#settings = settings;
-    this.#removed = false;
+    if (settings.endpointUrl !== this.endpointUrl) this.disconnect();
+    this.state.settings = settings;
+    this.state.isRemoved = false;
   }
 
   /** Takes the replica out of service; what runs there may finish. It would have to report anew. */
   remove(): void {
-    this.#removed = true;
-    this.#report = undefined;
+    this.state.isRemoved = true;
+    this.#forgetReport();
     this.disconnect();
   }
 
   /**
    * Notes who has dialled in. It may be another process than before: whatever we sent to the old
-   * one died with it, so its slots, the ledger and its last report are void. The same process is
+   * one died with it, so its slots, the ledger, its last report and its cache are void. The same process is
    * what it was, so that a connection that breaks for a moment costs nothing.
    */
-  connect(hello: ReplicaHello): { readonly restarted: boolean } {
-    const restarted = this.#hello !== undefined && this.#hello.instanceId !== hello.instanceId;
-    this.#hello = hello;
-    this.#connected = true;
-    this.#sequence = 0;
+  connect(hello: ReplicaHello, nowMs: number): { readonly restarted: boolean } {
+    const { state } = this;
+    const restarted = state.hello !== undefined && state.hello.instanceId !== hello.instanceId;
+    state.hello = hello;
+    state.isConnected = true;
+    state.sequence = 0;
+    this.#load = undefined;
     if (restarted) {
-      this.#report = undefined;
-      this.#outstanding = 0;
-      this.#strangers = 0;
-      this.#unreported.clear();
-      this.#unreportedTokens = 0;
+      this.#forgetReport();
+      state.strangers = 0;
+      this.#residents.clear();
+      this.#speed.forget();
+      this.prefixes.forget();
+      this.health.restarted(nowMs);
     }
     return { restarted };
   }
 
   /** Nothing more is sent here; requests under way keep their slots, since their streams may live. */
   disconnect(): void {
-    this.#connected = false;
+    this.state.isConnected = false;
   }
 
   /**
@@ -180,15 +199,19 @@ export class Replica {
     report: ReplicaReport,
     options: { readonly epoch: string; readonly nowMs: number },
   ): boolean {
-    if (!this.#connected || report.sequence <= this.#sequence) return false;
-    this.#sequence = report.sequence;
-    this.#report = report;
-    this.#reportAtMs = options.nowMs;
-    if (report.lastDispatch?.epoch === options.epoch) {
-      this.#acknowledge(report.lastDispatch.number);
-    }
-    const ours = this.#outstanding - this.#unreported.size;
-    this.#strangers = Math.max(0, report.queuedRequests + report.runningRequests - ours);
+    const { state } = this;
+    if (!state.isConnected || report.sequence <= state.sequence) return false;
+    state.sequence = report.sequence;
+    state.report = report;
+    state.reportAtMs = options.nowMs;
+    state.releasedKvTokens = 0;
+    this.#load = undefined;
+    const { lastDispatch } = report;
+    if (lastDispatch?.epoch === options.epoch) this.#residents.acknowledge(lastDispatch.number);
+    const unknown =
+      report.queuedRequests + report.runningRequests - this.#residents.reported.requests;
+    state.strangers = Math.max(0, unknown);
+    state.missing = Math.max(0, -unknown);
     return true;
   }
 
@@ -196,17 +219,29 @@ export class Replica {
    * Takes a slot for a request. The number of its dispatch is greater than all that went before in
    * this epoch, even if the replica restarted or was out of the configuration meanwhile.
    */
-  take(sent: { readonly dispatchNumber: number; readonly promptTokens: number }): void {
+  take(sent: SentRequest, nowMs: number): void {
     assert(this.freeSlots > 0, "a slot is taken only while one is free");
-    this.#outstanding += 1;
-    this.#unreported.set(sent.dispatchNumber, sent.promptTokens);
-    this.#unreportedTokens += sent.promptTokens;
+    this.health.dispatched(sent.dispatchNumber, nowMs);
+    this.#residents.add(sent);
+    this.#load = undefined;
+  }
+
+  /** The first token of a dispatch has come. Late news of one that has left changes nothing. */
+  started(dispatchNumber: number, nowMs: number): void {
+    this.#residents.started(dispatchNumber, nowMs);
+    this.#load = undefined;
   }
 
   /** Gives back the slot of a dispatch, whatever became of it. */
   release(dispatchNumber: number): void {
-    this.#outstanding -= 1;
-    this.#forget(dispatchNumber);
+    const { state } = this;
+    const wasReported = !this.#residents.isUnreported(dispatchNumber);
+    const { promptTokens, expectedOutputTokens } = this.#residents.remove(dispatchNumber);
+    this.health.released(dispatchNumber);
+    this.#load = undefined;
+    if (!wasReported) return;
+    if (state.missing > 0) state.missing -= 1;
+    else state.releasedKvTokens += promptTokens + expectedOutputTokens;
   }
 
   /** Learns how long a request that ran to its end held its sequence. */
@@ -214,35 +249,45 @@ export class Replica {
     this.#holdMs.add(holdMs, nowMs);
   }
 
-  checkInvariants(): void {
-    assert(this.#outstanding >= this.#unreported.size, "the ledger holds only requests under way");
-    assert(this.#strangers >= 0, "nobody holds a negative slot");
-    let tokens = 0;
-    let before = 0;
-    for (const [number, promptTokens] of this.#unreported) {
-      assert(number > before, "the ledger is in order of dispatch");
-      before = number;
-      tokens += promptTokens;
+  /**
+   * Learns how right a prediction was. It counts for engines that do not tell what their steps cost:
+   * one that does also tells how far it departs from it, within dozens of steps.
+   */
+  learn(duration: PredictedDuration): void {
+    this.#speed.learn(duration);
+    this.#load = undefined;
+  }
+
+  /** `isLive` knows which leases are alive; every resident holds one of them. */
+  checkInvariants(isLive: (leaseId: LeaseId) => boolean = () => true): void {
+    this.#residents.checkInvariants();
+    this.health.checkInvariants();
+    this.prefixes.checkInvariants();
+    const { strangers, missing, releasedKvTokens } = this.state;
+    assert(strangers >= 0 && missing >= 0, "nobody holds a negative slot");
+    assert(missing <= this.#residents.reported.requests, "only what was reported can be missing");
+    assert(releasedKvTokens >= 0, "nobody gives back negative memory");
+    for (const { leaseId } of this.#residents) {
+      assert(isLive(leaseId), "a request leaves its replica with the end of its lease");
     }
-    assert(tokens === this.#unreportedTokens, "the ledger's sum is the sum of its entries");
   }
 
-  #acknowledge(number: number): void {
-    for (const unreported of this.#unreported.keys()) {
-      if (unreported > number) break;
-      this.#forget(unreported);
-    }
+  get #slots(): number {
+    const { hello, settings } = this.state;
+    if (hello === undefined || hello.sequencesMax === 0) return 0;
+    const held = hello.sequencesMax + hello.queueMax;
+    return Math.min(held, settings.requestsMax ?? held);
   }
 
-  #forget(number: number): void {
-    this.#unreportedTokens -= this.#unreported.get(number) ?? 0;
-    this.#unreported.delete(number);
+  #speedRatioAt(nowMs: number, report: ReplicaReport): number {
+    const ratio = tellsStepCost(report) ? report.speedRatio : this.#speed.ratio;
+    return this.reportAgeMs(nowMs) > REPORT_AGE_MS_LATE ? LATE_SPEED_RATIO * ratio : ratio;
   }
 
-  #sequenceWaitMs(): number {
-    const sequencesMax = this.#hello?.sequencesMax ?? 0;
-    const ahead = this.#outstanding + this.#strangers - sequencesMax + 1;
-    const releasesPerMs = this.releasesPerMs;
-    return ahead <= 0 || releasesPerMs === undefined ? 0 : ahead / releasesPerMs;
+  #forgetReport(): void {
+    delete this.state.report;
+    this.state.missing = 0;
+    this.state.releasedKvTokens = 0;
+    this.#load = undefined;
   }
 }

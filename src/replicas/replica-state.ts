@@ -1,0 +1,63 @@
+import type { AverageState } from "../base/average.ts";
+import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
+import type { ReplicaId } from "../protocol/ids.ts";
+import type { HealthOptions, ReplicaHealthState } from "./health.ts";
+import type { PrefixIndexState } from "./prefix-index.ts";
+import type { ResidentsState } from "./residents.ts";
+import type { SpeedFactorState } from "./speed-factor.ts";
+
+/** What the configuration says of a replica. */
+export interface ReplicaSettings {
+  readonly replicaId: ReplicaId;
+  readonly endpointUrl: string;
+  /** Requests of ours that may be there at once, queued or running. */
+  readonly requestsMax?: number;
+}
+
+export interface ReplicaOptions {
+  readonly health?: Partial<HealthOptions>;
+  readonly prefixKeysMax?: number;
+  /** False leaves out of the load what was sent since the report, to show what that is for. */
+  readonly countsLedger?: boolean;
+}
+
+/** What a {@link Replica} remembers. */
+export interface ReplicaState {
+  settings: ReplicaSettings;
+  isRemoved: boolean;
+  isConnected: boolean;
+  hello?: ReplicaHello;
+  report?: ReplicaReport;
+  reportAtMs: number;
+  /** Of the last report on the present connection. */
+  sequence: number;
+  strangers: number;
+  /** Requests that we think are there and the last report does not have. */
+  missing: number;
+  /** KV of requests that were in the last report and have left since. */
+  releasedKvTokens: number;
+  readonly residents: ResidentsState;
+  readonly health: ReplicaHealthState;
+  readonly prefixes: PrefixIndexState;
+  readonly speed: SpeedFactorState;
+  readonly hold: AverageState;
+}
+
+/** A replica that nothing is known of yet. */
+export function newReplicaState(settings: ReplicaSettings): ReplicaState {
+  return {
+    settings,
+    isRemoved: false,
+    isConnected: false,
+    reportAtMs: 0,
+    sequence: 0,
+    strangers: 0,
+    missing: 0,
+    releasedKvTokens: 0,
+    residents: { requests: new Map(), sentNumber: 0, acknowledgedNumber: 0 },
+    health: { failures: 0, stalls: [], ejections: 0 },
+    prefixes: new Map(),
+    speed: { logRatio: 0 },
+    hold: { weight: 0 },
+  };
+}
