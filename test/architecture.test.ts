@@ -87,7 +87,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "node:*",
   ],
   simulator: ["src/*", "gpu-backend/engine"],
-  "simulator/traces": ["src/*", "node:*"],
+  "simulator/traces": ["src/*", "simulator/workloads/*", "node:*"],
   cli: ["src/*", "tsx", "yaml", "zod", "node:*"],
   "test/workers": ["*"],
   test: ["*"],
@@ -131,7 +131,9 @@ function isAllowed(own: string, target: string): boolean {
   );
 }
 
-const files = ["src", "workers", "gpu-backend", "simulator", "cli", "bench", "test"].flatMap(sourceFiles);
+const files = ["src", "workers", "gpu-backend", "simulator", "cli", "bench", "test"].flatMap(
+  sourceFiles,
+);
 
 test("every import follows the import table", () => {
   const broken = files.flatMap((file) => {
