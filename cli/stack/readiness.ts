@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import type { ErrorCode } from "../../src/protocol/errors.ts";
-import type { ReplicaState } from "../../src/replicas/replica.ts";
+import type { ReplicaCondition } from "../../src/replicas/replica.ts";
 import type { AdminAccess } from "../admin-client.ts";
 import { fetchStatus } from "../admin-client.ts";
 import type { Child } from "./child.ts";
@@ -14,7 +14,7 @@ const ANSWER_WITHIN_MS = 2000;
 const WATCH_EVERY_MS = 2000;
 // Longer than at the start, since by now others use the machine's cores as well.
 const WATCHED_ANSWER_WITHIN_MS = 3000;
-const SERVING: ReplicaState = "ready";
+const SERVING: ReplicaCondition = "ready";
 
 /** Waits until the gateway answers; throws `StackFailure` if it says that it never will. */
 export async function awaitGateway(

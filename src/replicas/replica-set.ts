@@ -110,15 +110,6 @@ export class ReplicaSet implements Iterable<Replica> {
     return used === 0 ? 0 : ejected / used;
   }
 
-  /** Requests that end in a millisecond on all ready replicas; 0 while nothing is known of it. */
-  releasesPerMs(nowMs: number): number {
-    let total = 0;
-    for (const replica of this.#replicas.values()) {
-      if (replica.conditionAt(nowMs) === "ready") total += replica.releasesPerMs ?? 0;
-    }
-    return total;
-  }
-
   /** `isLive` knows which leases are alive; every request on a replica holds one of them. */
   checkInvariants(isLive?: (leaseId: LeaseId) => boolean): void {
     let usedCount = 0;

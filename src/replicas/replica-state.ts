@@ -1,4 +1,3 @@
-import type { AverageState } from "../base/average.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { ReplicaId } from "../protocol/ids.ts";
 import type { HealthOptions, ReplicaHealthState } from "./health.ts";
@@ -40,7 +39,6 @@ export interface ReplicaState {
   readonly health: ReplicaHealthState;
   readonly prefixes: PrefixIndexState;
   readonly speed: SpeedFactorState;
-  readonly hold: AverageState;
 }
 
 /** A replica that nothing is known of yet. */
@@ -58,6 +56,5 @@ export function newReplicaState(settings: ReplicaSettings): ReplicaState {
     health: { failures: 0, stalls: [], ejections: 0 },
     prefixes: new Map(),
     speed: { logRatio: 0 },
-    hold: { weight: 0 },
   };
 }

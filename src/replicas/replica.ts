@@ -1,5 +1,5 @@
 import { assert } from "../base/assert.ts";
-import { DecayingAverage } from "../base/average.ts";
+import { hashText } from "../base/hash.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { LeaseId, ReplicaId } from "../protocol/ids.ts";
 import { ReplicaHealth } from "./health.ts";
@@ -19,7 +19,6 @@ export const REPORT_AGE_MS_MAX = 2_000;
 /** An older report has missed a heartbeat: what keeps the replica from reporting may keep it from work. */
 const REPORT_AGE_MS_LATE = 1_000;
 const LATE_SPEED_RATIO = 1.5;
-const HOLD_HALF_LIFE_MS = 60_000;
 
 /** Why a replica gets requests, or does not: only a `ready` one does, if its health allows it. */
 export type ReplicaCondition = "ready" | "silent" | "draining" | "disconnected" | "removed";
@@ -32,9 +31,10 @@ export class Replica {
   readonly health: ReplicaHealth;
   /** Which beginnings of prompts it has probably cached. */
   readonly prefixes: PrefixIndex;
+  /** Of its id, for rendezvous order. */
+  readonly hash: number;
   readonly #residents: Residents;
   readonly #speed: SpeedFactor;
-  readonly #holdMs: DecayingAverage;
   readonly #countsLedger: boolean;
   /** The last answer of `loadAt`, until something changes. */
   #load: { readonly nowMs: number; readonly load: ReplicaLoad } | undefined;
@@ -45,11 +45,11 @@ export class Replica {
     state: ReplicaState = newReplicaState(settings),
   ) {
     this.state = state;
+    this.hash = hashText(settings.replicaId);
     this.health = new ReplicaHealth(options.health, state.health);
     this.prefixes = new PrefixIndex(options.prefixKeysMax, state.prefixes);
     this.#residents = new Residents(state.residents);
     this.#speed = new SpeedFactor(state.speed);
-    this.#holdMs = new DecayingAverage({ halfLifeMs: HOLD_HALF_LIFE_MS }, state.hold);
     this.#countsLedger = options.countsLedger ?? true;
   }
 
@@ -68,6 +68,13 @@ export class Replica {
   /** What it said of itself when it dialled in last. */
   get hello(): ReplicaHello | undefined {
     return this.state.hello;
+  }
+
+  /** Names the kind of replica this is: forecasts err alike on all that load and run the same. */
+  get profile(): string {
+    const { hello } = this.state;
+    if (hello === undefined) return "unknown";
+    return `${hello.modelId} ${hello.sequencesMax}x${hello.batchTokensMax}`;
   }
 
   /** Kept over a broken connection, not over a restart. */
@@ -93,20 +100,29 @@ export class Replica {
     return Math.max(0, this.#slots - this.outstanding - this.strangers);
   }
 
-  /** Sequences that end in a millisecond when all run; `undefined` before one was seen to end. */
-  get releasesPerMs(): number | undefined {
-    const holdMs = this.#holdMs.value;
-    const { hello } = this.state;
-    if (holdMs === undefined || hello === undefined) return undefined;
-    return hello.sequencesMax / Math.max(1, holdMs);
-  }
-
   conditionAt(nowMs: number): ReplicaCondition {
     const { isRemoved, isConnected, report } = this.state;
     if (isRemoved) return "removed";
     if (!isConnected) return "disconnected";
     if (report === undefined || this.reportAgeMs(nowMs) > REPORT_AGE_MS_MAX) return "silent";
     return report.draining ? "draining" : "ready";
+  }
+
+  /** What decides, before any forecast, whether it can be sent a request. */
+  factsAt(nowMs: number): {
+    readonly replicaId: ReplicaId;
+    readonly modelId: string | undefined;
+    readonly isReady: boolean;
+    readonly isEjected: boolean;
+    readonly freeSlots: number;
+  } {
+    return {
+      replicaId: this.replicaId,
+      modelId: this.state.hello?.modelId,
+      isReady: this.conditionAt(nowMs) === "ready",
+      isEjected: !this.health.canTake(nowMs),
+      freeSlots: this.freeSlots,
+    };
   }
 
   /** True while the replica is in use but has not (or not lately) been heard of. */
@@ -242,11 +258,6 @@ export class Replica {
     if (!wasReported) return;
     if (state.missing > 0) state.missing -= 1;
     else state.releasedKvTokens += promptTokens + expectedOutputTokens;
-  }
-
-  /** Learns how long a request that ran to its end held its sequence. */
-  learnHold(holdMs: number, nowMs: number): void {
-    this.#holdMs.add(holdMs, nowMs);
   }
 
   /**
