@@ -1,0 +1,26 @@
+import type { Dispatch, Offer, Outcome, Rejection } from "../src/pool/offer.ts";
+import type { LeaseId, RequestId } from "../src/protocol/ids.ts";
+import type { ReplicaListener } from "./replica-link.ts";
+
+/** What a gateway hears from whoever decides where its requests go. */
+export interface VerdictListener {
+  dispatched(requestId: RequestId, leaseId: LeaseId, dispatch: Dispatch): void;
+  rejected(requestId: RequestId, rejection: Rejection): void;
+  /** A slot is taken back: the request is to be stopped there and offered again. */
+  displaced(requestId: RequestId, leaseId: LeaseId): void;
+  /** Whoever was to decide is gone, and with it the request that waited there. */
+  forgotten(requestId: RequestId): void;
+}
+
+/**
+ * Decides where requests go: the real pool, or a policy to compare it with. Verdicts come by the
+ * listener, at once or later; every offer gets exactly one, unless it is forgotten.
+ */
+export interface Dispatcher extends Omit<ReplicaListener, "events"> {
+  offer(offer: Offer): void;
+  withdraw(requestId: RequestId): void;
+  started(leaseId: LeaseId, firstTokenAfterMs: number): void;
+  settle(leaseId: LeaseId, outcome: Outcome): void;
+  /** Throws when a law of its own is broken. */
+  checkInvariants(): void;
+}

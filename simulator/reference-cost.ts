@@ -1,0 +1,31 @@
+import type { CostReference } from "../src/forecast/request-cost.ts";
+import { referenceSequences, requestCostMs } from "../src/forecast/request-cost.ts";
+import type { HardwareProfile } from "./hardware-profile.ts";
+import type { RequestSize } from "./workloads/arrival.ts";
+
+/** Prompts of a group find so much of their common prefix cached, on the whole. */
+const EXPECTED_HIT_RATIO = 0.5;
+
+/**
+ * What requests cost on a machine, by a linear fit that stays as it is whatever happens: the unit in
+ * which loads are set and goodputs weighed, so that they mean the same under every policy.
+ */
+export function costReferenceOf(profile: HardwareProfile): CostReference {
+  return {
+    step: {
+      fixedMs: profile.weightsMs + profile.launchMs,
+      tokenMs: profile.tokenMs,
+      attendedPairMs: profile.attendedPairMs,
+      sequenceMs: profile.sequenceMs,
+      kvTokenMs: profile.kvTokenMs,
+    },
+    referenceSequences: referenceSequences(profile.sequencesMax),
+  };
+}
+
+/** The milliseconds of one replica that a request of this size takes by the reference. */
+export function priceOf(size: RequestSize, reference: CostReference): number {
+  const { promptTokens, prefixTokens, outputTokens } = size;
+  const cachedTokens = Math.floor(prefixTokens * EXPECTED_HIT_RATIO);
+  return requestCostMs({ promptTokens, cachedTokens, outputTokens }, reference);
+}

@@ -1,0 +1,177 @@
+import { REPORT_COALESCE_MS, REPORT_INTERVAL_MS } from "../src/protocol/engine-api.ts";
+import type { ReplicaHello, ReplicaReport } from "../src/protocol/engine-api.ts";
+import { ReplicaId } from "../src/protocol/ids.ts";
+import type { Random } from "../src/base/random.ts";
+import type { ReplicaEvent, ReplicaRequest, SimulatedReplicaOptions } from "./simulated-replica.ts";
+import { SimulatedReplica } from "./simulated-replica.ts";
+import type { World } from "./world.ts";
+
+/** Who hears what a replica says: of its requests, and of itself. */
+export interface ReplicaListener {
+  events(replicaId: ReplicaId, events: readonly ReplicaEvent[]): void;
+  connected(hello: ReplicaHello): void;
+  reported(replicaId: ReplicaId, report: ReplicaReport): void;
+  disconnected(replicaId: ReplicaId): void;
+}
+
+/** What may happen to reports on their way; probabilities of each one. */
+export interface ReportFaults {
+  readonly lostRatio: number;
+  readonly lateRatio: number;
+  /** How late a late one is at most. */
+  readonly lateMsMax: number;
+  readonly repeatedRatio: number;
+}
+
+export const NO_REPORT_FAULTS: ReportFaults = {
+  lostRatio: 0,
+  lateRatio: 0,
+  lateMsMax: 0,
+  repeatedRatio: 0,
+};
+
+export interface ReplicaLinkOptions {
+  readonly world: World;
+  readonly replica: Omit<SimulatedReplicaOptions, "world" | "onEvents" | "onChange">;
+  readonly listener: ReplicaListener;
+  /** Of every message, either way. */
+  readonly delayMs: number;
+  readonly reportFaults?: ReportFaults;
+}
+
+/**
+ * The network between a gateway and one replica: requests there, tokens back, and the connection over
+ * which the replica reports on change and on every heartbeat. All of it can fail.
+ */
+export class ReplicaLink {
+  readonly replica: SimulatedReplica;
+  readonly replicaId: ReplicaId;
+  readonly #options: ReplicaLinkOptions;
+  readonly #random: Random;
+  #isConnected = false;
+  #isBlackHole = false;
+  #isMute = false;
+  /** Counts connections, so that what was sent on an old one is not heard on the next. */
+  #connection = 0;
+  #sequence = 0;
+  #sentAtMs = -Infinity;
+  #dueAtMs = Infinity;
+
+  constructor(options: ReplicaLinkOptions) {
+    const { world, listener } = options;
+    this.#options = options;
+    this.replicaId = ReplicaId.parse(options.replica.endpointUrl);
+    this.#random = world.randomFor(`reports of ${this.replicaId}`);
+    this.replica = new SimulatedReplica({
+      ...options.replica,
+      world,
+      onEvents: (events) => {
+        if (this.#isBlackHole) return;
+        world.after(options.delayMs, () => listener.events(this.replicaId, events));
+      },
+      onChange: () => this.#reportBy(Math.max(world.nowMs, this.#sentAtMs + REPORT_COALESCE_MS)),
+    });
+  }
+
+  get isConnected(): boolean {
+    return this.#isConnected;
+  }
+
+  /** True while nothing is wrong with the replica or with the way to it. */
+  get isWell(): boolean {
+    const { isUp, isFrozen } = this.replica;
+    return this.#isConnected && isUp && !isFrozen && !this.#isBlackHole && !this.#isMute;
+  }
+
+  /** Sends a request; where no process listens, it comes back as lost. */
+  send(request: ReplicaRequest): void {
+    const { world, delayMs, listener } = this.#options;
+    world.after(delayMs, () => {
+      if (this.#isBlackHole || this.replica.submit(request)) return;
+      world.after(delayMs, () => listener.events(this.replicaId, [{ kind: "lost", id: request.id }]));
+    });
+  }
+
+  cancel(requestId: string): void {
+    const { world, delayMs } = this.#options;
+    world.after(delayMs, () => {
+      if (!this.#isBlackHole) this.replica.cancel(requestId);
+    });
+  }
+
+  /** The replica dials in. Nothing happens when it is connected, or not there. */
+  connect(): void {
+    if (this.#isConnected || !this.replica.isUp) return;
+    const { world, delayMs, listener } = this.#options;
+    this.#isConnected = true;
+    this.#connection += 1;
+    this.#sequence = 0;
+    this.#sentAtMs = -Infinity;
+    const connection = this.#connection;
+    const { hello } = this.replica;
+    world.after(delayMs, () => {
+      if (connection === this.#connection) listener.connected(hello);
+    });
+    this.#dueAtMs = Infinity;
+    this.#reportBy(world.nowMs);
+  }
+
+  /** The connection breaks; requests live on. */
+  disconnect(): void {
+    if (!this.#isConnected) return;
+    const { world, delayMs, listener } = this.#options;
+    this.#isConnected = false;
+    this.#connection += 1;
+    const connection = this.#connection;
+    world.after(delayMs, () => {
+      if (connection === this.#connection) listener.disconnected(this.replicaId);
+    });
+  }
+
+  /** Requests vanish on their way, and so does what the replica says of them; its reports do not. */
+  setBlackHole(isBlackHole: boolean): void {
+    this.#isBlackHole = isBlackHole;
+  }
+
+  /** Reports get lost while the connection seems to be well. */
+  setMute(isMute: boolean): void {
+    this.#isMute = isMute;
+  }
+
+  /** Sees to it that a report is sent by an instant, if the replica is connected. */
+  #reportBy(atMs: number): void {
+    if (!this.#isConnected || atMs >= this.#dueAtMs) return;
+    this.#dueAtMs = atMs;
+    const connection = this.#connection;
+    this.#options.world.at(atMs, () => {
+      if (connection !== this.#connection || this.#dueAtMs !== atMs) return;
+      this.#dueAtMs = Infinity;
+      // A process that does not run does not report either.
+      if (this.replica.isUp && !this.replica.isFrozen) this.#report();
+      this.#reportBy(this.#options.world.nowMs + REPORT_INTERVAL_MS);
+    });
+  }
+
+  #report(): void {
+    const { world, delayMs, reportFaults = NO_REPORT_FAULTS } = this.#options;
+    this.#sequence += 1;
+    this.#sentAtMs = world.nowMs;
+    const report = this.replica.report(this.#sequence);
+    // Drawn even where nothing can fail, so that faults change nothing else of a history.
+    const isLost = this.#random() < reportFaults.lostRatio;
+    const isLate = this.#random() < reportFaults.lateRatio;
+    const isRepeated = this.#random() < reportFaults.repeatedRatio;
+    if (this.#isMute || isLost) return;
+    const lateMs = isLate ? this.#random() * reportFaults.lateMsMax : 0;
+    this.#deliver(report, delayMs + lateMs);
+    if (isRepeated) this.#deliver(report, delayMs + this.#random() * REPORT_INTERVAL_MS);
+  }
+
+  #deliver(report: ReplicaReport, afterMs: number): void {
+    const { world, listener } = this.#options;
+    const connection = this.#connection;
+    world.after(afterMs, () => {
+      if (connection === this.#connection) listener.reported(this.replicaId, report);
+    });
+  }
+}

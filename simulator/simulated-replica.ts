@@ -1,0 +1,330 @@
+import { assert } from "../src/base/assert.ts";
+import type { Random } from "../src/base/random.ts";
+import { hashText, mix32 } from "../src/base/hash.ts";
+import type { ReplicaHello, ReplicaReport } from "../src/protocol/engine-api.ts";
+import type { Batch } from "../gpu-backend/engine/batch.ts";
+import { workOf } from "../gpu-backend/engine/batch-work.ts";
+import { Engine } from "../gpu-backend/engine/engine.ts";
+import type { EngineLoad } from "../gpu-backend/engine/engine-load.ts";
+import type { GenerateEvent, Sampling } from "../gpu-backend/engine/generate-request.ts";
+import { toReportedState } from "../gpu-backend/engine/reported-load.ts";
+import type { RowResult } from "../gpu-backend/engine/row-result.ts";
+import type { Policy } from "../gpu-backend/engine/scheduling.ts";
+import { StepMeter } from "../gpu-backend/engine/step-meter.ts";
+import { urgencyOf } from "../gpu-backend/engine/urgency.ts";
+import type { HardwareProfile } from "./hardware-profile.ts";
+import { noisyStepTimeMs, stepTimeMs } from "./step-time.ts";
+import type { World } from "./world.ts";
+
+/** One request as a simulated engine takes it. */
+export interface ReplicaRequest {
+  readonly id: string;
+  readonly tenant: string;
+  readonly promptTokenIds: readonly number[];
+  /** What it will say, and how long that is; only the replica is told. */
+  readonly answerTokenIds: readonly number[];
+  /** Lower is more urgent. */
+  readonly priority: number;
+  readonly firstTokenDeadlineAtMs?: number;
+  readonly tbtTargetMs?: number;
+  /** The `x-gw-dispatch` header: the pool's epoch and the number of the dispatch. */
+  readonly dispatch?: string;
+}
+
+/** What an engine tells of its requests; `lost` goes to all that were there when its process ended. */
+export type ReplicaEvent = GenerateEvent | { readonly kind: "lost"; readonly id: string };
+
+export interface SimulatedReplicaOptions {
+  readonly world: World;
+  readonly profile: HardwareProfile;
+  readonly endpointUrl: string;
+  readonly modelId: string;
+  /** First come, first served unless given. */
+  readonly policy?: Policy;
+  readonly keepsTbt?: boolean;
+  /** Called with what happened to requests, step by step. */
+  readonly onEvents: (events: readonly ReplicaEvent[]) => void;
+  /** Called when a report would say something new. */
+  readonly onChange: () => void;
+}
+
+const GREEDY: Sampling = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  seed: 0,
+  repetitionPenalty: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  logitBias: [],
+};
+const COMPUTED: RowResult = { kind: "computed" };
+/** What the warm-up of an engine runs: a prefill of one short prompt. */
+const WARM_UP_TOKENS = 512;
+
+/**
+ * An engine process in virtual time: the real scheduler, KV cache and step meter, with a machine in
+ * place of the executor that knows only how long a step takes.
+ */
+export class SimulatedReplica {
+  readonly #options: SimulatedReplicaOptions;
+  readonly #random: Random;
+  #engine: Engine;
+  #meter: StepMeter;
+  /** What each request here will say. */
+  readonly #answers = new Map<string, readonly number[]>();
+  /** Counts lives and pauses, so that the end of a step that was not to be is not heard. */
+  #life = 1;
+  #isUp = true;
+  #isFrozen = false;
+  #isStepping = false;
+  /** The end of a step that came while the process was frozen. */
+  #heldStep: (() => void) | undefined;
+  #isDraining = false;
+  #slowdownRatio = 1;
+  #lastDispatch: ReplicaReport["lastDispatch"] = null;
+
+  constructor(options: SimulatedReplicaOptions) {
+    this.#options = options;
+    this.#random = options.world.randomFor(`steps of ${options.endpointUrl}`);
+    this.#meter = this.#warmUp();
+    this.#engine = this.#start();
+  }
+
+  get endpointUrl(): string {
+    return this.#options.endpointUrl;
+  }
+
+  get profile(): HardwareProfile {
+    return this.#options.profile;
+  }
+
+  get isUp(): boolean {
+    return this.#isUp;
+  }
+
+  get isFrozen(): boolean {
+    return this.#isFrozen;
+  }
+
+  get load(): EngineLoad {
+    return this.#engine.load();
+  }
+
+  /** Requests that wait or run here. */
+  get requests(): number {
+    return this.#answers.size;
+  }
+
+  get hello(): ReplicaHello {
+    const { profile, modelId, keepsTbt = false } = this.#options;
+    return {
+      kind: "hello",
+      protocolVersion: 2,
+      endpointUrl: this.endpointUrl,
+      instanceId: `life-${this.#life}`,
+      modelId,
+      contextTokens: profile.contextTokens,
+      blockTokens: profile.blockTokens,
+      blockCount: profile.blockCount,
+      sequencesMax: profile.sequencesMax,
+      queueMax: profile.queueMax,
+      batchTokensMax: profile.batchTokensMax,
+      keepsTbt,
+    };
+  }
+
+  report(sequence: number): ReplicaReport {
+    const { world } = this.#options;
+    return {
+      kind: "report",
+      sequence,
+      ...toReportedState(this.#engine.load(), this.#meter.measurements, world.nowMs, {
+        lastDispatch: this.#lastDispatch,
+        draining: this.#isDraining,
+      }),
+    };
+  }
+
+  /** A request arrives. Returns false when no process is there to take it. */
+  submit(request: ReplicaRequest): boolean {
+    if (!this.#isUp) return false;
+    if (request.dispatch !== undefined) this.#note(request.dispatch);
+    this.#answers.set(request.id, request.answerTokenIds);
+    const events = this.#engine.submit(
+      {
+        id: request.id,
+        promptTokens: request.promptTokenIds,
+        outputTokensMax: request.answerTokenIds.length,
+        outputTokensMin: 0,
+        sampling: GREEDY,
+        tenant: request.tenant,
+        priority: request.priority,
+        stopTokenIds: [],
+        cacheSalt: "",
+        ...(request.firstTokenDeadlineAtMs !== undefined && {
+          firstTokenDeadlineAtMs: request.firstTokenDeadlineAtMs,
+        }),
+        ...(request.tbtTargetMs !== undefined && { tbtTargetMs: request.tbtTargetMs }),
+      },
+      this.#options.world.nowMs,
+    );
+    this.#publish(events);
+    if (!this.#isStepping && !this.#isFrozen) this.#step();
+    return true;
+  }
+
+  /** A client is gone. Nothing happens if its request has ended already. */
+  cancel(id: string): void {
+    if (this.#isUp) this.#publish(this.#engine.cancel(id));
+  }
+
+  /** From now on everything takes `ratio` times as long as the profile says. */
+  slowDown(ratio: number): void {
+    this.#slowdownRatio = ratio;
+  }
+
+  /** Stops the process where it is; a step under way ends only after the thaw. */
+  freeze(): void {
+    this.#isFrozen = true;
+  }
+
+  thaw(): void {
+    if (!this.#isFrozen) return;
+    this.#isFrozen = false;
+    const heldStep = this.#heldStep;
+    this.#heldStep = undefined;
+    if (heldStep !== undefined) heldStep();
+    else if (this.#isUp && !this.#isStepping) this.#step();
+    this.#options.onChange();
+  }
+
+  /** Takes nothing new until it is started anew. */
+  drain(): void {
+    this.#isDraining = true;
+    this.#engine.drain();
+    this.#options.onChange();
+  }
+
+  /** The process ends, with all that it holds. */
+  die(): void {
+    if (!this.#isUp) return;
+    this.#isUp = false;
+    this.#isStepping = false;
+    this.#isFrozen = false;
+    this.#heldStep = undefined;
+    this.#life += 1;
+    const lost = [...this.#answers.keys()].map((id): ReplicaEvent => ({ kind: "lost", id }));
+    this.#answers.clear();
+    this.#options.onEvents(lost);
+  }
+
+  /** Another process takes its place, with empty caches and nothing learned. */
+  rise(): void {
+    if (this.#isUp) return;
+    this.#isUp = true;
+    this.#isDraining = false;
+    this.#lastDispatch = null;
+    this.#meter = this.#warmUp();
+    this.#engine = this.#start();
+  }
+
+  checkInvariants(): void {
+    this.#engine.checkInvariants();
+    const { queuedRequests, runningRequests } = this.#engine.load();
+    assert(
+      !this.#isUp || this.#answers.size === queuedRequests + runningRequests,
+      "the requests of a replica are those of its engine",
+    );
+  }
+
+  #start(): Engine {
+    const { profile, policy = "fcfs", keepsTbt = false } = this.#options;
+    const { blockCount, blockTokens, contextTokens, batchTokensMax, sequencesMax } = profile;
+    const forecast = this.#meter.model;
+    return new Engine({
+      blockCount,
+      blockTokens,
+      contextTokens,
+      batchTokensMax,
+      sequencesMax,
+      queueMax: profile.queueMax,
+      prefixCache: true,
+      modelRevision: profile.name,
+      hashBlock: hashTokens,
+      compareUrgency: urgencyOf(policy, { forecast, batchTokensMax }),
+      forecast,
+      keepsTbt,
+    });
+  }
+
+  /** What the real engine's warm-up would have measured on this machine. */
+  #warmUp(): StepMeter {
+    const { profile } = this.#options;
+    const stepMs = stepTimeMs(profile, { tokens: 1, attendedPairs: 1, sequences: 1, kvTokens: 1 });
+    const tokens = Math.min(WARM_UP_TOKENS, profile.batchTokensMax);
+    const pairs = (tokens * (tokens + 1)) / 2;
+    const prefill = { tokens, attendedPairs: pairs, sequences: 1, kvTokens: tokens };
+    const prefillMs = stepTimeMs(profile, prefill);
+    return new StepMeter({ stepMs, prefillTokensPerSecond: (tokens / prefillMs) * 1000 });
+  }
+
+  #note(dispatch: string): void {
+    const separator = dispatch.lastIndexOf(".");
+    const epoch = dispatch.slice(0, separator);
+    const number = Number(dispatch.slice(separator + 1));
+    const last = this.#lastDispatch;
+    if (last?.epoch === epoch && last.number >= number) return;
+    this.#lastDispatch = { epoch, number };
+  }
+
+  #step(): void {
+    const { world, profile } = this.#options;
+    const { batch, events } = this.#engine.plan(world.nowMs);
+    this.#publish(events);
+    this.#isStepping = batch !== undefined;
+    if (batch === undefined) return;
+    const stepMs = noisyStepTimeMs(profile, workOf(batch), this.#random) * this.#slowdownRatio;
+    const life = this.#life;
+    world.after(stepMs, () => this.#endStep(batch, stepMs, life));
+  }
+
+  #endStep(batch: Batch, stepMs: number, life: number): void {
+    if (life !== this.#life) return;
+    const { world } = this.#options;
+    if (this.#isFrozen) {
+      this.#heldStep = () => this.#endStep(batch, stepMs, life);
+      return;
+    }
+    this.#meter.record(batch, stepMs, world.nowMs);
+    const results = batch.rows.map((row): RowResult => {
+      if (row.choice === undefined) return COMPUTED;
+      const tokenId = this.#answers.get(row.sequenceId)?.[row.outputIndex];
+      assert(tokenId !== undefined, "a row that chooses a token has one left to say");
+      return { kind: "computed", chosen: { tokenId } };
+    });
+    this.#publish(this.#engine.commit(batch, results));
+    this.#step();
+  }
+
+  #publish(events: readonly GenerateEvent[]): void {
+    if (events.length === 0) return;
+    for (const { kind, id } of events) {
+      if (kind === "finished" || kind === "refused" || kind === "failed") this.#answers.delete(id);
+    }
+    this.#options.onEvents(events);
+    this.#options.onChange();
+  }
+}
+
+/** Collisions cost a simulation nothing but a hit too many, so two cheap hashes of 32 bits will do. */
+function hashTokens(parent: string, tokens: readonly number[] | Int32Array): string {
+  let left = hashText(parent);
+  let right = left;
+  for (const token of tokens) {
+    left = Math.imul(left ^ token, 0x01000193);
+    right = Math.imul(right + token, 0x5bd1e995);
+  }
+  return `${mix32(left).toString(36)}${mix32(right ^ (right >>> 15)).toString(36)}`;
+}
