@@ -20,6 +20,18 @@ export interface ReplicaOptions {
   readonly countsLedger?: boolean;
 }
 
+/** What decides, before any forecast, whether a replica can be sent a request. */
+export interface FitnessFacts {
+  readonly replicaId: ReplicaId;
+  /** The model it has loaded; `undefined` before it has said hello. */
+  readonly modelId: string | undefined;
+  /** Connected, heard of lately, and neither draining nor removed. */
+  readonly isReady: boolean;
+  /** Taken out for its failures, and with no probe due. */
+  readonly isEjected: boolean;
+  readonly freeSlots: number;
+}
+
 /** What a {@link Replica} remembers. */
 export interface ReplicaState {
   settings: ReplicaSettings;

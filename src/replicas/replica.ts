@@ -6,7 +6,12 @@ import { ReplicaHealth } from "./health.ts";
 import { PrefixIndex } from "./prefix-index.ts";
 import { projectLoad } from "./project-load.ts";
 import type { ReplicaLoad } from "./replica-load.ts";
-import type { ReplicaOptions, ReplicaSettings, ReplicaState } from "./replica-state.ts";
+import type {
+  FitnessFacts,
+  ReplicaOptions,
+  ReplicaSettings,
+  ReplicaState,
+} from "./replica-state.ts";
 import { newReplicaState } from "./replica-state.ts";
 import type { ResidentRequest, SentRequest } from "./residents.ts";
 import { Residents } from "./residents.ts";
@@ -109,13 +114,7 @@ export class Replica {
   }
 
   /** What decides, before any forecast, whether it can be sent a request. */
-  factsAt(nowMs: number): {
-    readonly replicaId: ReplicaId;
-    readonly modelId: string | undefined;
-    readonly isReady: boolean;
-    readonly isEjected: boolean;
-    readonly freeSlots: number;
-  } {
+  factsAt(nowMs: number): FitnessFacts {
     return {
       replicaId: this.replicaId,
       modelId: this.state.hello?.modelId,
