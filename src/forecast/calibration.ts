@@ -1,10 +1,13 @@
 import { assert } from "../base/assert.ts";
 import { renewEntry } from "./bounded-map.ts";
 import {
-  initialQuantile,
+  fadedQuantile,
+  fadeQuantile,
+  isSilent,
   learnResidual,
-  logQuantileAt,
-  type QuantileOptions,
+  logQuantile,
+  quantileFrom,
+  type ResidualQuantile,
   type ResidualQuantileState,
 } from "./residual-quantile.ts";
 import { TenantBias, type TenantBiasState } from "./tenant-bias.ts";
@@ -44,9 +47,16 @@ interface BinState {
   readonly coverage: Coverage;
 }
 
+/** What is known of one profile's errors in one dimension. */
+export interface ProfileErrors {
+  /** Of all bins together: where a bin begins, and what it comes back to in silence. */
+  readonly pooled: ResidualQuantileState;
+  readonly bins: (BinState | undefined)[];
+}
+
 export interface CalibrationState {
-  /** By profile, the longest silent one first; of each dimension one entry a bin. */
-  readonly byProfile: Map<string, Record<ForecastDimension, BinState[]>>;
+  /** The longest silent one first. */
+  readonly byProfile: Map<string, Record<ForecastDimension, ProfileErrors>>;
   readonly bias: Record<ForecastDimension, TenantBiasState>;
 }
 
@@ -68,10 +78,11 @@ const DEFAULT_OPTIONS: CalibrationOptions = {
   tenantsMax: 1024,
 };
 
-/** Before any sample: of log(actual / predicted). A TTFT hangs on a queue, a TPOT is a mean of many steps. */
-const PRIORS: Readonly<Record<ForecastDimension, QuantileOptions["prior"]>> = {
-  ttft: { mean: 0, deviation: 0.1 },
-  tpot: { mean: 0, deviation: 0.05 },
+const PRIOR_DEVIATIONS = 2.75;
+/** Before any sample. A TTFT hangs on a queue; a TPOT is a mean of many steps. */
+const PRIORS: Readonly<Record<ForecastDimension, ResidualQuantile>> = {
+  ttft: { mean: 0, variance: 0.1 ** 2, deviations: PRIOR_DEVIATIONS },
+  tpot: { mean: 0, variance: 0.05 ** 2, deviations: PRIOR_DEVIATIONS },
 };
 
 /**
@@ -86,7 +97,6 @@ const PRIORS: Readonly<Record<ForecastDimension, QuantileOptions["prior"]>> = {
 export class Calibration {
   readonly state: CalibrationState;
   readonly #options: CalibrationOptions;
-  readonly #quantileOptions: Readonly<Record<ForecastDimension, QuantileOptions>>;
   readonly #floorMs: Readonly<Record<ForecastDimension, number>>;
   readonly #bias: Readonly<Record<ForecastDimension, TenantBias>>;
 
@@ -96,11 +106,7 @@ export class Calibration {
   ) {
     this.#options = { ...DEFAULT_OPTIONS, ...options };
     this.state = state;
-    const { exceedanceRatio, ttftFloorMs, tenantsMax } = this.#options;
-    this.#quantileOptions = {
-      ttft: { exceedanceRatio, prior: PRIORS.ttft },
-      tpot: { exceedanceRatio, prior: PRIORS.tpot },
-    };
+    const { ttftFloorMs, tenantsMax } = this.#options;
     this.#floorMs = { ttft: ttftFloorMs, tpot: 0 };
     this.#bias = {
       ttft: new TenantBias({ tenantsMax }, state.bias.ttft),
@@ -115,10 +121,12 @@ export class Calibration {
     context: CalibrationContext,
     nowMs: number,
   ): number {
-    const bins = this.state.byProfile.get(context.profile)?.[dimension];
-    const quantile = bins?.[binOf(predictedMs, context.targetMs)]?.quantile;
-    const options = this.#quantileOptions[dimension];
-    const sharedLog = logQuantileAt(quantile ?? initialQuantile(options, nowMs), options, nowMs);
+    const errors = this.state.byProfile.get(context.profile)?.[dimension];
+    const bin = errors?.bins[binOf(predictedMs, context.targetMs)];
+    const sharedLog =
+      bin === undefined || isSilent(bin.quantile, nowMs)
+        ? logQuantile(this.#quantileOf(dimension, errors?.pooled, bin?.quantile, nowMs))
+        : logQuantile(bin.quantile);
     const ownLog = this.#bias[dimension].at(context.tenantId, nowMs);
     return (predictedMs + this.#floorMs[dimension]) * Math.exp(sharedLog + ownLog);
   }
@@ -130,14 +138,26 @@ export class Calibration {
     nowMs: number,
   ): void {
     const { actualMs, boundMs, predictedMs, tenantId } = sample;
-    const { quantile, coverage } = this.#bin(dimension, sample, nowMs);
-    coverage.samples += 1;
-    if (actualMs > boundMs) coverage.exceeded += 1;
+    const { exceedanceRatio, profilesMax } = this.#options;
+    const errors = renewEntry(this.state.byProfile, sample.profile, profilesMax, () => ({
+      ttft: { pooled: quantileFrom(PRIORS.ttft, nowMs), bins: noBins() },
+      tpot: { pooled: quantileFrom(PRIORS.tpot, nowMs), bins: noBins() },
+    }))[dimension];
+    fadeQuantile(errors.pooled, PRIORS[dimension], nowMs);
+    const bin = (errors.bins[binOf(predictedMs, sample.targetMs)] ??= {
+      quantile: quantileFrom(errors.pooled, nowMs),
+      coverage: { samples: 0, exceeded: 0 },
+    });
+    fadeQuantile(bin.quantile, errors.pooled, nowMs);
+    bin.coverage.samples += 1;
+    if (actualMs > boundMs) bin.coverage.exceeded += 1;
+
     const bias = this.#bias[dimension];
     const residual = Math.log(actualMs / (predictedMs + this.#floorMs[dimension]));
-    const ownLog = bias.at(tenantId, nowMs);
-    bias.learn(tenantId, residual - quantile.mean, nowMs);
-    learnResidual(quantile, residual - ownLog, this.#quantileOptions[dimension], nowMs);
+    const sharedResidual = residual - bias.at(tenantId, nowMs);
+    bias.learn(tenantId, residual - bin.quantile.mean, nowMs);
+    learnResidual(bin.quantile, sharedResidual, exceedanceRatio, nowMs);
+    learnResidual(errors.pooled, sharedResidual, exceedanceRatio, nowMs);
   }
 
   /**
@@ -157,9 +177,9 @@ export class Calibration {
   coverage(): BinCoverage[] {
     return [...this.state.byProfile].flatMap(([profile, dimensions]) =>
       (["ttft", "tpot"] as const).flatMap((dimension) =>
-        dimensions[dimension]
-          .map(({ coverage }, bin) => ({ profile, dimension, bin, ...coverage }))
-          .filter(({ samples }) => samples > 0),
+        dimensions[dimension].bins.flatMap((state, bin) =>
+          state === undefined ? [] : [{ profile, dimension, bin, ...state.coverage }],
+        ),
       ),
     );
   }
@@ -172,23 +192,21 @@ export class Calibration {
     }
   }
 
-  #bin(dimension: ForecastDimension, forecast: PastForecast, nowMs: number): BinState {
-    const { byProfile } = this.state;
-    const bins = renewEntry(byProfile, forecast.profile, this.#options.profilesMax, () => ({
-      ttft: this.#newBins("ttft", nowMs),
-      tpot: this.#newBins("tpot", nowMs),
-    }));
-    const bin = bins[dimension][binOf(forecast.predictedMs, forecast.targetMs)];
-    assert(bin !== undefined, "every ratio has a bin");
-    return bin;
+  /** Where a bin says nothing, or nothing of late. */
+  #quantileOf(
+    dimension: ForecastDimension,
+    pooled: ResidualQuantileState | undefined,
+    bin: ResidualQuantileState | undefined,
+    nowMs: number,
+  ): ResidualQuantile {
+    const prior = PRIORS[dimension];
+    const shared = pooled === undefined ? prior : fadedQuantile(pooled, prior, nowMs);
+    return bin === undefined ? shared : fadedQuantile(bin, shared, nowMs);
   }
+}
 
-  #newBins(dimension: ForecastDimension, nowMs: number): BinState[] {
-    return Array.from({ length: BINS }, () => ({
-      quantile: initialQuantile(this.#quantileOptions[dimension], nowMs),
-      coverage: { samples: 0, exceeded: 0 },
-    }));
-  }
+function noBins(): undefined[] {
+  return Array.from({ length: BINS }, () => undefined);
 }
 
 function binOf(predictedMs: number, targetMs: number): number {

@@ -1,10 +1,12 @@
-/** KV of one sequence: what it holds, and what its output adds before it ends. */
+import { fewestTokens } from "./fewest-tokens.ts";
+
+/** KV of one sequence: what it holds, and what its output is expected to add before it ends. */
 export interface KvGrowth {
   readonly usedTokens: number;
   readonly leftTokens: number;
 }
 
-/** What a request asks of a replica's KV, and what it finds there. */
+/** What a request needs of a replica's KV before it can begin, and what it finds. */
 export interface KvDemand {
   readonly neededTokens: number;
   readonly freeTokens: number;
@@ -28,22 +30,27 @@ export function peakKvTokens(sequences: readonly KvGrowth[]): number {
 }
 
 /**
- * How long until so much KV is free: those that run grow by a token each `tpotMs`, and give all back
- * when they end. 0 where it is free now, `Infinity` where not even the end of all of them makes it so.
+ * How long until so much KV is expected to be free: sequences grow while they run and give all back when
+ * they end. 0 where it is free now, `Infinity` where it never is.
+ *
+ * Lives are taken as exponential with the mean given, since the first of many ends long before its
+ * mean: in the order of the means a full replica would seem to be stuck.
  */
 export function kvWaitMs(
   sequences: readonly KvGrowth[],
   { neededTokens, freeTokens, tpotMs }: KvDemand,
 ): number {
-  if (freeTokens >= neededTokens) return 0;
-  const byEnd = sequences.toSorted((a, b) => a.leftTokens - b.leftTokens);
-  let free = freeTokens;
-  let atTokens = 0;
-  for (const [index, { usedTokens, leftTokens }] of byEnd.entries()) {
-    free -= (byEnd.length - index) * (leftTokens - atTokens);
-    free += usedTokens + leftTokens;
-    atTokens = leftTokens;
-    if (free >= neededTokens) return atTokens * tpotMs;
+  const missingTokens = neededTokens - freeTokens;
+  if (missingTokens <= 0) return 0;
+  return tpotMs * fewestTokens((tokens) => freedTokens(sequences, tokens) >= missingTokens);
+}
+
+/** By then given back by those that ended, less what the others have grown. */
+function freedTokens(sequences: readonly KvGrowth[], tokens: number): number {
+  let freed = 0;
+  for (const { usedTokens, leftTokens } of sequences) {
+    const running = leftTokens > 0 ? Math.exp(-tokens / leftTokens) : 0;
+    freed += (1 - running) * usedTokens - running * tokens;
   }
-  return Infinity;
+  return freed;
 }
