@@ -70,3 +70,10 @@ export function newReplicaState(settings: ReplicaSettings): ReplicaState {
     speed: { logRatio: 0 },
   };
 }
+
+/** Requests that a replica may have at once; none until it has said what it can hold. */
+export function slotsOf({ hello, settings }: ReplicaState): number {
+  if (hello === undefined || hello.sequencesMax === 0) return 0;
+  const held = hello.sequencesMax + hello.queueMax;
+  return Math.min(held, settings.requestsMax ?? held);
+}

@@ -12,7 +12,7 @@ import type {
   ReplicaSettings,
   ReplicaState,
 } from "./replica-state.ts";
-import { newReplicaState } from "./replica-state.ts";
+import { newReplicaState, slotsOf } from "./replica-state.ts";
 import type { ResidentRequest, SentRequest } from "./residents.ts";
 import { Residents } from "./residents.ts";
 import type { PredictedDuration } from "./speed-factor.ts";
@@ -102,7 +102,7 @@ export class Replica {
 
   /** How many more requests may be sent. Zero until the replica has said what it can hold. */
   get freeSlots(): number {
-    return Math.max(0, this.#slots - this.outstanding - this.strangers);
+    return Math.max(0, slotsOf(this.state) - this.outstanding - this.strangers);
   }
 
   conditionAt(nowMs: number): ReplicaCondition {
@@ -280,13 +280,6 @@ export class Replica {
     for (const { leaseId } of this.#residents) {
       assert(isLive(leaseId), "a request leaves its replica with the end of its lease");
     }
-  }
-
-  get #slots(): number {
-    const { hello, settings } = this.state;
-    if (hello === undefined || hello.sequencesMax === 0) return 0;
-    const held = hello.sequencesMax + hello.queueMax;
-    return Math.min(held, settings.requestsMax ?? held);
   }
 
   #speedRatioAt(nowMs: number, report: ReplicaReport): number {
