@@ -19,6 +19,7 @@ export type PlainState =
  * not data, such as an instance of a class.
  */
 export function copyState<State>(state: State): State {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a copy is what it copies
   return copyOf(state) as State;
 }
 

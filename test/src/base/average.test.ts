@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DecayingAverage } from "../../../src/base/average.ts";
+import { copyState } from "../../../src/base/plain-state.ts";
 
 describe("DecayingAverage", () => {
   test("an average without samples and without a prior has no value", () => {
@@ -59,5 +60,15 @@ describe("DecayingAverage", () => {
         expect(average.value).toBeLessThanOrEqual(Math.max(...values) + tolerance);
       }),
     );
+  });
+
+  test("one that goes on from a copy of its state has the same value as the original", () => {
+    const options = { halfLifeMs: 100, prior: { value: 10, weight: 3 } };
+    const original = new DecayingAverage(options);
+    original.add(20, 50);
+    const revived = new DecayingAverage(options, copyState(original.state));
+    for (const average of [original, revived]) average.add(40, 250, 2);
+    expect(revived.value).toBe(original.value);
+    expect(revived.value).not.toBe(10);
   });
 });
