@@ -11,7 +11,7 @@ export interface Residents {
 }
 
 /**
- * How many of those that hold a replica's slots are expected to have ended after so many more tokens.
+ * How many of a replica's slots are expected to have become free after so many more tokens.
  *
  * Each ends by then with a chance that its age and its tenant's lengths say, and the chances add up.
  * The order of the mean lives would not do: the shortest of 256 ends long before any mean.
@@ -25,6 +25,8 @@ export class ResidentEnds {
   readonly #runningRatio: number;
   readonly #strangers: number;
   readonly #strangerTokens: number;
+  /** What those hold a slot for, in the mean, that are still to begin. */
+  readonly laterLifeTokens: number;
 
   constructor({ lives, load, strangerTokens }: Residents) {
     this.#started = lives.filter(({ soFarTokens }) => soFarTokens > 0);
@@ -37,10 +39,25 @@ export class ResidentEnds {
     const slotsLeft = Math.max(0, load.sequencesMax - this.#started.length);
     this.#runningRatio = Math.min(1, slotsLeft / Math.max(1, others));
     this.#strangerTokens = Math.max(1, strangerTokens);
+    this.laterLifeTokens = laterLifeOf(this.#started, this.#fresh, {
+      count: this.#strangers,
+      tokens: this.#strangerTokens,
+    });
   }
 
-  /** How many are expected to have ended. */
+  /**
+   * How many are expected to have ended, those included that take the slots of others and end as well:
+   * they are taken to end at an even rate from when they begin.
+   */
   endsBy(tokens: number): number {
+    const ends = this.#firstEndsBy(tokens);
+    // Simpson's rule, for the slots' time that later ones have had; none has ended at 0.
+    const laterSlotTokens = ((4 * this.#firstEndsBy(tokens / 2) + ends) / 6) * tokens;
+    return ends + laterSlotTokens / this.laterLifeTokens;
+  }
+
+  /** Of those that have slots now. */
+  #firstEndsBy(tokens: number): number {
     // A stranger has no age that we know of: it is as likely to end at any moment.
     let others = this.#strangers * (1 - Math.exp(-tokens / this.#strangerTokens));
     for (const life of this.#fresh) others += endRatio(life, 1, tokens);
@@ -50,15 +67,30 @@ export class ResidentEnds {
     }
     return ends;
   }
+}
 
-  /** What a slot is held for, from the first token to the last, in the mean over those there. */
-  get meanLifeTokens(): number {
-    let sum = this.#strangers * this.#strangerTokens;
-    for (const life of this.#started) sum += life.curve.meanUpTo(life.outputTokensMax);
-    for (const life of this.#fresh) sum += life.curve.meanUpTo(life.outputTokensMax);
-    const count = this.#strangers + this.#started.length + this.#fresh.length;
-    return count === 0 ? this.#strangerTokens : sum / count;
+/**
+ * What a slot is going to be held for, in the mean over those that will begin: those that wait, or else
+ * such as are there. Of these long ones are there more often than they come, which the harmonic mean undoes.
+ */
+function laterLifeOf(
+  started: readonly ResidentLife[],
+  fresh: readonly ResidentLife[],
+  strangers: { readonly count: number; readonly tokens: number },
+): number {
+  const waiting = fresh.length + strangers.count;
+  if (waiting > 0) {
+    let sum = strangers.count * strangers.tokens;
+    for (const life of fresh) sum += lifeTokens(life);
+    return sum / waiting;
   }
+  let rate = 0;
+  for (const life of started) rate += 1 / lifeTokens(life);
+  return started.length === 0 ? strangers.tokens : started.length / rate;
+}
+
+function lifeTokens({ curve, outputTokensMax }: ResidentLife): number {
+  return Math.max(1, curve.meanUpTo(outputTokensMax));
 }
 
 function endRatio(life: ResidentLife, reached: number, tokens: number): number {

@@ -2,9 +2,6 @@ import { assert } from "../base/assert.ts";
 import { fewestTokens } from "./fewest-tokens.ts";
 import { ResidentEnds, type Residents } from "./resident-ends.ts";
 
-/** Beyond this share of the slots those end too that came later, and the wait grows at the mean rate. */
-const GENERATION_RATIO = 0.5;
-
 /**
  * How long until a request that comes now has a slot of a replica: until as many of those that hold one
  * are expected to have ended as wait, this request included. 0 while a slot is free. Linear in the
@@ -16,8 +13,9 @@ export function slotWaitMs(residents: Residents & { readonly tpotMs: number }): 
   assert(sequencesMax >= 1, "a replica has a slot");
   const ends = new ResidentEnds(residents);
   const due = sequences - sequencesMax + 1;
-  const dueSoon = Math.min(due, GENERATION_RATIO * sequencesMax);
+  // Once all slots have changed hands nothing of who is there now matters, only the mean rate.
+  const dueSoon = Math.min(due, sequencesMax);
   const tokens = fewestTokens((after) => ends.endsBy(after) >= dueSoon);
-  const tokensPerEnd = ends.meanLifeTokens / sequencesMax;
+  const tokensPerEnd = ends.laterLifeTokens / sequencesMax;
   return residents.tpotMs * (tokens + (due - dueSoon) * tokensPerEnd);
 }
