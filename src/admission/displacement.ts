@@ -1,4 +1,6 @@
 import { assert } from "../base/assert.ts";
+import type { KeyedHeapState } from "../base/heap.ts";
+import { KeyedHeap } from "../base/heap.ts";
 import type { LeaseId, ReplicaId, RequestId } from "../protocol/ids.ts";
 
 /** An excess request on a replica that has no token yet. */
@@ -10,8 +12,11 @@ export interface UnstartedExcess {
 
 /** What {@link Displacement} remembers. */
 export interface DisplacementState {
-  /** In the order of their dispatches. */
   readonly unstarted: Map<LeaseId, UnstartedExcess>;
+  /** Per replica its leases of these, the newest first; no replica's is empty. */
+  readonly replicas: Map<ReplicaId, KeyedHeapState<LeaseId>>;
+  /** Dispatches so far. */
+  dispatched: number;
   /** When a replica was last made to give one up. */
   readonly lastAtMs: Map<ReplicaId, number>;
   /** Requests that were displaced, earliest first. */
@@ -32,7 +37,13 @@ const DEFAULTS: DisplacementLimits = { intervalMs: 100, checksMax: 8, displacedM
 
 /** No excess anywhere. */
 export function emptyDisplacement(): DisplacementState {
-  return { unstarted: new Map(), lastAtMs: new Map(), displaced: new Map() };
+  return {
+    unstarted: new Map(),
+    replicas: new Map(),
+    dispatched: 0,
+    lastAtMs: new Map(),
+    displaced: new Map(),
+  };
 }
 
 /**
@@ -43,6 +54,7 @@ export function emptyDisplacement(): DisplacementState {
 export class Displacement {
   readonly state: DisplacementState;
   readonly #limits: DisplacementLimits;
+  readonly #leasesOf = new Map<ReplicaId, KeyedHeap<LeaseId>>();
 
   constructor(
     limits: Partial<DisplacementLimits> = {},
@@ -50,17 +62,37 @@ export class Displacement {
   ) {
     this.#limits = { ...DEFAULTS, ...limits };
     this.state = state;
+    for (const [replicaId, leases] of state.replicas) {
+      this.#leasesOf.set(replicaId, new KeyedHeap(leases));
+    }
   }
 
   /** An excess request goes to a replica. One that was displaced before stays there. */
   dispatched(excess: UnstartedExcess): void {
-    if (this.state.displaced.has(excess.requestId)) return;
-    this.state.unstarted.set(excess.leaseId, { ...excess });
+    const { leaseId, requestId, replicaId } = excess;
+    assert(!this.state.unstarted.has(leaseId), "a lease is dispatched once");
+    if (this.state.displaced.has(requestId)) return;
+    this.state.unstarted.set(leaseId, { ...excess });
+    let leases = this.#leasesOf.get(replicaId);
+    if (leases === undefined) {
+      leases = new KeyedHeap<LeaseId>();
+      this.#leasesOf.set(replicaId, leases);
+      this.state.replicas.set(replicaId, leases.state);
+    }
+    this.state.dispatched += 1;
+    leases.set(leaseId, -this.state.dispatched);
   }
 
   /** A lease has its first token or is over; any lease may be named. */
   left(leaseId: LeaseId): void {
+    const excess = this.state.unstarted.get(leaseId);
+    if (excess === undefined) return;
     this.state.unstarted.delete(leaseId);
+    const leases = this.#leasesOf.get(excess.replicaId);
+    assert(leases?.delete(leaseId) === true, "a lease is on the replica that it names");
+    if (leases.size > 0) return;
+    this.#leasesOf.delete(excess.replicaId);
+    this.state.replicas.delete(excess.replicaId);
   }
 
   /** Forgets a replica that is no longer there. */
@@ -85,31 +117,39 @@ export class Displacement {
   }
 
   checkInvariants(): void {
-    const { unstarted, displaced } = this.state;
+    const { unstarted, replicas, displaced } = this.state;
     assert(displaced.size <= this.#limits.displacedMax, "displaced requests are bounded");
-    for (const [leaseId, excess] of unstarted) {
-      assert(excess.leaseId === leaseId, "a lease is known by its own name");
-      assert(!displaced.has(excess.requestId), "nobody is displaced twice");
+    assert(replicas.size === this.#leasesOf.size, "every replica's leases are remembered");
+    let leasesOnReplicas = 0;
+    for (const [replicaId, leases] of this.#leasesOf) {
+      leases.checkInvariants();
+      assert(leases.size > 0, "a replica without leases is not remembered");
+      leasesOnReplicas += leases.size;
+      for (const leaseId of leases.keys()) {
+        assert(unstarted.get(leaseId)?.replicaId === replicaId, "a lease is on its replica");
+      }
     }
+    assert(leasesOnReplicas === unstarted.size, "every lease is on a replica");
   }
 
   /** The newest of each replica that may give one up, newest first. */
   #newest(nowMs: number): UnstartedExcess[] {
-    const newestOf = new Map<ReplicaId, UnstartedExcess>();
-    for (const excess of this.state.unstarted.values()) {
-      const { replicaId } = excess;
-      if (nowMs - (this.state.lastAtMs.get(replicaId) ?? -Infinity) < this.#limits.intervalMs)
-        continue;
-      // Deleted first, so that the map is in the order of these, not of each replica's oldest.
-      newestOf.delete(replicaId);
-      newestOf.set(replicaId, excess);
+    const { unstarted, lastAtMs, displaced } = this.state;
+    const newest: { readonly excess: UnstartedExcess; readonly order: number }[] = [];
+    for (const [replicaId, leases] of this.#leasesOf) {
+      if (nowMs - (lastAtMs.get(replicaId) ?? -Infinity) < this.#limits.intervalMs) continue;
+      const excess = leases.first === undefined ? undefined : unstarted.get(leases.first);
+      // A request may be here by two leases, of which the older one is not settled yet.
+      if (excess === undefined || displaced.has(excess.requestId)) continue;
+      newest.push({ excess, order: leases.firstPriority ?? 0 });
     }
-    return [...newestOf.values()].toReversed().slice(0, this.#limits.checksMax);
+    newest.sort((a, b) => a.order - b.order);
+    return newest.slice(0, this.#limits.checksMax).map(({ excess }) => excess);
   }
 
   #displace({ leaseId, requestId, replicaId }: UnstartedExcess, nowMs: number): void {
-    const { unstarted, lastAtMs, displaced } = this.state;
-    unstarted.delete(leaseId);
+    const { lastAtMs, displaced } = this.state;
+    this.left(leaseId);
     lastAtMs.set(replicaId, nowMs);
     displaced.set(requestId, true);
     if (displaced.size <= this.#limits.displacedMax) return;

@@ -30,10 +30,10 @@ const RETRY_AFTER_MS_MIN = 1_000;
 const RETRY_AFTER_MS_MAX = 60_000;
 const JITTER_RATIO = 0.2;
 /**
- * What of a tenant's share is promised to its retries. After a burst its new requests take four
- * fifths of it or less; retries that came back faster than the rest would be a burst again.
+ * What of a tenant's share is promised to its retries. After a burst its new requests take most of
+ * it, four fifths say; retries that came back faster than the rest allows would be a burst again.
  */
-const RETRY_SHARE_RATIO = 0.2;
+const RETRY_SHARE_RATIO = 0.15;
 
 /**
  * Says when to come back. Everyone who was refused in the same burst would otherwise be told the

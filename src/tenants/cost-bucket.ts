@@ -15,8 +15,8 @@ export interface CostBucketState {
 
 /** Shorter bursts put tenants with few, large requests out of their profile: 3 s cost them a tenth. */
 const BURST_PERIOD_MS = 10_000;
-/** A bucket that lacks no more than this is as full as one that is always in use ever gets. */
-const NEARLY_FULL_RATIO = 0.9;
+/** With no more of its burst spent than this, a bucket is as full as one in use ever gets. */
+const NEARLY_FULL_SPENT_RATIO = 0.1;
 
 /** The profile of a tenant that is granted so much, with the burst that everybody gets. */
 export function costProfile(rateMsPerMs: number): CostProfile {
@@ -83,5 +83,5 @@ export class CostBucket {
 
 /** The most that may be spent already for a request of this cost to pass. */
 function spentMaxMs(costMs: number, { burstMs }: CostProfile): number {
-  return Math.max(burstMs - costMs, (1 - NEARLY_FULL_RATIO) * burstMs);
+  return Math.max(burstMs - costMs, NEARLY_FULL_SPENT_RATIO * burstMs);
 }

@@ -1,0 +1,168 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Refusal } from "../../../src/admission/retry-after.ts";
+import { RetryAfter } from "../../../src/admission/retry-after.ts";
+import { copyState } from "../../../src/base/plain-state.ts";
+import type { Random } from "../../../src/base/random.ts";
+import { seededRandom } from "../../../src/base/random.ts";
+import { TenantId } from "../../../src/protocol/ids.ts";
+import { CostBucket, costProfile } from "../../../src/tenants/cost-bucket.ts";
+
+const middle: Random = () => 0.5;
+
+function refusal(
+  changes: Partial<Omit<Refusal, "tenantId">> & { tenantId?: string } = {},
+): Refusal {
+  const { tenantId = "a", ...others } = changes;
+  return {
+    tenantId: TenantId.parse(tenantId),
+    costMs: 30,
+    isInProfile: false,
+    inProfileAfterMs: 5_000,
+    backlogDrainsAfterMs: 2_000,
+    shareMsPerMs: 0.1,
+    ...others,
+  };
+}
+
+describe("RetryAfter", () => {
+  test("excess comes back when its bucket holds it, what is in profile when the backlog is gone", () => {
+    expect(new RetryAfter().promiseMs(refusal(), middle, 0)).toBe(5_000);
+    expect(new RetryAfter().promiseMs(refusal({ isInProfile: true }), middle, 0)).toBe(2_000);
+  });
+
+  test("who is guaranteed nothing comes back when the backlog is gone", () => {
+    const nothing = refusal({ inProfileAfterMs: Infinity });
+    expect(new RetryAfter().promiseMs(nothing, middle, 0)).toBe(2_000);
+  });
+
+  test("a tenant's refusals come back one behind the other, not all at once", () => {
+    const retryAfter = new RetryAfter();
+    // 30 GPU-ms at 15 % of a tenth of a replica take 2 s.
+    const told = [0, 0, 0, 500].map((nowMs) => retryAfter.promiseMs(refusal(), middle, nowMs));
+    expect(told).toEqual([5_000, 7_000, 9_000, 10_500]);
+  });
+
+  test("one tenant's refusals do not put off another's", () => {
+    const retryAfter = new RetryAfter();
+    for (let index = 0; index < 50; index++) retryAfter.promiseMs(refusal(), middle, 0);
+    expect(retryAfter.promiseMs(refusal({ tenantId: "b" }), middle, 0)).toBe(5_000);
+  });
+
+  test("promises that are past put nobody off", () => {
+    const retryAfter = new RetryAfter();
+    for (let index = 0; index < 3; index++) retryAfter.promiseMs(refusal(), middle, 0);
+    expect(retryAfter.promiseMs(refusal(), middle, 20_000)).toBe(5_000);
+    expect(retryAfter.state.entries).toHaveLength(1);
+  });
+
+  test("the tenants remembered are bounded, and those forgotten are the first to be free", () => {
+    const retryAfter = new RetryAfter({ tenantsMax: 2 });
+    for (const [index, tenantId] of ["a", "b", "c"].entries()) {
+      retryAfter.promiseMs(refusal({ tenantId, costMs: 60 - index }), middle, 0);
+      retryAfter.checkInvariants();
+    }
+    expect(retryAfter.promiseMs(refusal({ tenantId: "a" }), middle, 0)).toBeGreaterThan(5_000);
+    expect(retryAfter.promiseMs(refusal({ tenantId: "c" }), middle, 0)).toBe(5_000);
+  });
+
+  const times = fc.double({ min: 0, noDefaultInfinity: false, noNaN: true });
+
+  test("nobody is told less than a second, more than a minute, or more than a fifth beside the point", () => {
+    fc.assert(
+      fc.property(
+        times,
+        times,
+        times,
+        fc.boolean(),
+        fc.nat(),
+        (a, b, costMs, isInProfile, seed) => {
+          const given = { inProfileAfterMs: a, backlogDrainsAfterMs: b, costMs, isInProfile };
+          const told = new RetryAfter().promiseMs(refusal(given), seededRandom(seed), 0);
+          expect(told).toBeGreaterThanOrEqual(1_000);
+          expect(told).toBeLessThanOrEqual(60_000);
+          const exact = new RetryAfter().promiseMs(refusal(given), middle, 0);
+          expect(told / exact).toBeGreaterThanOrEqual(0.8 - 1e-9);
+          expect(told / exact).toBeLessThanOrEqual(1.2 + 1e-9);
+        },
+      ),
+    );
+  });
+
+  test("a share of nothing is told a minute from the second refusal on, never nonsense", () => {
+    const retryAfter = new RetryAfter();
+    const nothing = refusal({ shareMsPerMs: 0 });
+    const told = [0, 0, 0].map((nowMs) => retryAfter.promiseMs(nothing, middle, nowMs));
+    expect(told).toEqual([5_000, 60_000, 60_000]);
+  });
+
+  test("a copy of the state goes on as the original does", () => {
+    const retryAfter = new RetryAfter();
+    retryAfter.promiseMs(refusal(), middle, 0);
+    const copy = new RetryAfter({}, copyState(retryAfter.state));
+    const goOn = (revived: RetryAfter) =>
+      [1, 2, 3].map((nowMs) => revived.promiseMs(refusal(), middle, nowMs));
+    expect(goOn(copy)).toEqual(goOn(retryAfter));
+  });
+
+  interface Arrival {
+    readonly atMs: number;
+    readonly isRetry: boolean;
+  }
+
+  /**
+   * One tenant at 2.5× its share for 10 s and at 0.8× from then on, with nothing but its bucket. Returns
+   * which share of those is admitted that come back after the burst as they were told.
+   */
+  function admittedRetries(
+    seed: number,
+    promise: (refusal: Refusal, nowMs: number) => number,
+  ): number {
+    const random = seededRandom(seed);
+    const bucket = new CostBucket();
+    const profile = costProfile(1);
+    const costMs = 50;
+    const arrivals: Arrival[] = [];
+    let atMs = 0;
+    while (atMs < 120_000) {
+      atMs += (-Math.log(1 - random()) * costMs) / (atMs < 10_000 ? 2.5 : 0.8);
+      arrivals.push({ atMs, isRetry: false });
+    }
+    let retries = 0;
+    let admitted = 0;
+    for (let next = 0; next < arrivals.length; next++) {
+      const { atMs: nowMs, isRetry } = arrivals[next] ?? { atMs: 0, isRetry: false };
+      const isAdmitted = bucket.take(costMs, profile, nowMs);
+      if (isRetry && nowMs > 10_000) {
+        retries += 1;
+        admitted += Number(isAdmitted);
+      }
+      if (isAdmitted) continue;
+      const inProfileAfterMs = bucket.inProfileAfterMs(costMs, profile, nowMs);
+      const backAtMs =
+        nowMs + promise(refusal({ costMs, shareMsPerMs: 1, inProfileAfterMs }), nowMs);
+      const place = arrivals.findIndex((one) => one.atMs > backAtMs);
+      if (place >= 0) arrivals.splice(place, 0, { atMs: backAtMs, isRetry: true });
+    }
+    expect(retries).toBeGreaterThan(20);
+    return admitted / retries;
+  }
+
+  const SEEDS = Array.from({ length: 20 }, (_, seed) => seed);
+
+  test("after a burst 95 % of those who come back as told are admitted", () => {
+    for (const seed of SEEDS) {
+      const retryAfter = new RetryAfter();
+      const random = seededRandom(seed + 1_000);
+      const promise = (one: Refusal, nowMs: number) => retryAfter.promiseMs(one, random, nowMs);
+      expect(admittedRetries(seed, promise)).toBeGreaterThanOrEqual(0.95);
+    }
+  });
+
+  test("told no more than when the bucket refills, most are refused again", () => {
+    for (const seed of SEEDS) {
+      const promise = (one: Refusal) => Math.max(1_000, one.inProfileAfterMs);
+      expect(admittedRetries(seed, promise)).toBeLessThan(0.5);
+    }
+  });
+});
