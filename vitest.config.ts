@@ -9,7 +9,7 @@ export default defineConfig({
           name: "node",
           include: [
             "test/architecture.test.ts",
-            "test/{src,gpu-backend,simulation,cli}/**/*.test.ts",
+            "test/{src,gpu-backend,simulator,simulation,cli}/**/*.test.ts",
           ],
           sequence: { groupOrder: 1 },
           // By default one core stays free, which on two cores means one file after the other.

@@ -9,7 +9,7 @@ import type { ReplicaLink } from "./replica-link.ts";
 import type { RequestRecord } from "./request-record.ts";
 import type { Attempt, GivenLease } from "./simulated-call.ts";
 import { SimulatedCall } from "./simulated-call.ts";
-import type { ReplicaEvent } from "./simulated-replica.ts";
+import type { ReplicaEvent } from "./replica-request.ts";
 import type { SimulatedTenant } from "./simulated-tenant.ts";
 import type { ArrivalSpec } from "./workloads/arrival.ts";
 import { promptTokenIds } from "./workloads/prompt-tokens.ts";
@@ -225,7 +225,7 @@ export class Gateway {
       kind: "completed",
       promptTokens,
       cachedTokens,
-      ...progressOf(attempt, call),
+      ...call.progressOf(attempt),
       attainment,
     });
   }
@@ -242,7 +242,7 @@ export class Gateway {
       return;
     }
     const { attainment } = this.#end(call, "failed");
-    this.#settle(leaseId, { kind, ...progressOf(attempt, call), attainment });
+    this.#settle(leaseId, { kind, ...call.progressOf(attempt), attainment });
   }
 
   #rejected(requestId: RequestId, rejection: Rejection): void {
@@ -277,7 +277,7 @@ export class Gateway {
     this.#links.get(attempt.dispatch.replicaId)?.cancel(attempt.attemptId);
     this.#drop(attempt);
     const { attainment } = this.#end(call, "client-gone");
-    this.#settle(attempt.leaseId, { kind: "client-gone", ...progressOf(attempt, call), attainment });
+    this.#settle(attempt.leaseId, { kind: "client-gone", ...call.progressOf(attempt), attainment });
   }
 
   #settle(leaseId: LeaseId, outcome: Outcome): void {
@@ -293,18 +293,4 @@ export class Gateway {
     this.#calls.delete(call.requestId);
     return call.end(ending, this.#options.world.nowMs, rejection);
   }
-}
-
-/** How far an attempt came, as far as an outcome tells. */
-function progressOf(
-  { firstTokenAtMs, beganAtMs, tokens }: Attempt,
-  call: SimulatedCall,
-): Partial<Outcome> {
-  if (firstTokenAtMs === undefined) return {};
-  const decodeMs = call.recorder.timeline.decodeMs;
-  return {
-    outputTokens: tokens,
-    firstTokenAfterMs: firstTokenAtMs - beganAtMs,
-    ...(decodeMs !== undefined && { decodeMs }),
-  };
 }

@@ -2,7 +2,8 @@ import { REPORT_COALESCE_MS, REPORT_INTERVAL_MS } from "../src/protocol/engine-a
 import type { ReplicaHello, ReplicaReport } from "../src/protocol/engine-api.ts";
 import { ReplicaId } from "../src/protocol/ids.ts";
 import type { Random } from "../src/base/random.ts";
-import type { ReplicaEvent, ReplicaRequest, SimulatedReplicaOptions } from "./simulated-replica.ts";
+import type { ReplicaEvent, ReplicaRequest } from "./replica-request.ts";
+import type { SimulatedReplicaOptions } from "./simulated-replica.ts";
 import { SimulatedReplica } from "./simulated-replica.ts";
 import type { World } from "./world.ts";
 

@@ -1,5 +1,5 @@
 import { assert } from "../src/base/assert.ts";
-import type { Dispatch, Rejection } from "../src/pool/offer.ts";
+import type { Dispatch, Outcome, Rejection } from "../src/pool/offer.ts";
 import type { LeaseId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
 import { judgeAttainment } from "../src/slo/attainment.ts";
 import type { RequestEnding } from "../src/slo/timeline.ts";
@@ -104,6 +104,17 @@ export class SimulatedCall {
       this.#firstTokenAfterMs = nowMs - attempt.beganAtMs;
     }
     this.recorder.tokens(1, nowMs);
+  }
+
+  /** How far an attempt came, as far as its outcome tells. */
+  progressOf({ firstTokenAtMs, beganAtMs, tokens }: Attempt): Partial<Outcome> {
+    if (firstTokenAtMs === undefined) return {};
+    const { lastTokenAtMs = firstTokenAtMs } = this.recorder.state;
+    return {
+      outputTokens: tokens,
+      firstTokenAfterMs: firstTokenAtMs - beganAtMs,
+      decodeMs: lastTokenAtMs - firstTokenAtMs,
+    };
   }
 
   /** Ends the call, once. */

@@ -1,6 +1,5 @@
 import { assert } from "../src/base/assert.ts";
 import type { Random } from "../src/base/random.ts";
-import { hashText, mix32 } from "../src/base/hash.ts";
 import type { ReplicaHello, ReplicaReport } from "../src/protocol/engine-api.ts";
 import type { Batch } from "../gpu-backend/engine/batch.ts";
 import { workOf } from "../gpu-backend/engine/batch-work.ts";
@@ -12,27 +11,11 @@ import type { RowResult } from "../gpu-backend/engine/row-result.ts";
 import type { Policy } from "../gpu-backend/engine/scheduling.ts";
 import { StepMeter } from "../gpu-backend/engine/step-meter.ts";
 import { urgencyOf } from "../gpu-backend/engine/urgency.ts";
+import { hashTokens } from "./hash-tokens.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
+import type { ReplicaEvent, ReplicaRequest } from "./replica-request.ts";
 import { noisyStepTimeMs, stepTimeMs } from "./step-time.ts";
 import type { World } from "./world.ts";
-
-/** One request as a simulated engine takes it. */
-export interface ReplicaRequest {
-  readonly id: string;
-  readonly tenant: string;
-  readonly promptTokenIds: readonly number[];
-  /** What it will say, and how long that is; only the replica is told. */
-  readonly answerTokenIds: readonly number[];
-  /** Lower is more urgent. */
-  readonly priority: number;
-  readonly firstTokenDeadlineAtMs?: number;
-  readonly tbtTargetMs?: number;
-  /** The `x-gw-dispatch` header: the pool's epoch and the number of the dispatch. */
-  readonly dispatch?: string;
-}
-
-/** What an engine tells of its requests; `lost` goes to all that were there when its process ended. */
-export type ReplicaEvent = GenerateEvent | { readonly kind: "lost"; readonly id: string };
 
 export interface SimulatedReplicaOptions {
   readonly world: World;
@@ -316,15 +299,4 @@ export class SimulatedReplica {
     this.#options.onEvents(events);
     this.#options.onChange();
   }
-}
-
-/** Collisions cost a simulation nothing but a hit too many, so two cheap hashes of 32 bits will do. */
-function hashTokens(parent: string, tokens: readonly number[] | Int32Array): string {
-  let left = hashText(parent);
-  let right = left;
-  for (const token of tokens) {
-    left = Math.imul(left ^ token, 0x01000193);
-    right = Math.imul(right + token, 0x5bd1e995);
-  }
-  return `${mix32(left).toString(36)}${mix32(right ^ (right >>> 15)).toString(36)}`;
 }

@@ -1,0 +1,108 @@
+import { PoolId, ReplicaId } from "../src/protocol/ids.ts";
+import type { Mechanisms } from "../src/pool/mechanisms.ts";
+import { LivePool } from "../src/tenants/live-configuration.ts";
+import type { ClientBehaviour } from "./client.ts";
+import type { Fault } from "./faults.ts";
+import { scheduleFault } from "./faults.ts";
+import type { HardwareProfile } from "./hardware-profile.ts";
+import type { Policy } from "./policies/policy.ts";
+import { PolicyDispatcher } from "./policy-dispatcher.ts";
+import { PoolDispatcher } from "./pool-dispatcher.ts";
+import { costReferenceOf, priceOf } from "./reference-cost.ts";
+import type { RequestRecord } from "./request-record.ts";
+import { Scorecard } from "./scorecard.ts";
+import { replicaUrl, Simulation, tenantsOf } from "./simulation.ts";
+import type { LoadBasis } from "./workloads/scenarios.ts";
+import { generateArrivals } from "./workloads/workload.ts";
+import type { Workload } from "./workloads/workload.ts";
+
+/** One run whose outcome is counted: a workload on a pool, under the real core or a policy. */
+export interface ExperimentOptions {
+  readonly seed: number;
+  readonly profiles: readonly HardwareProfile[];
+  readonly workload: Workload;
+  /** Absent: the real core. */
+  readonly createPolicy?: () => Policy;
+  readonly mechanisms?: Partial<Mechanisms>;
+  /** Requests that arrive before this do not count: caches are empty and nothing is learned. */
+  readonly warmUpMs: number;
+  /** How long requests count; afterwards those that are there come to their end. */
+  readonly measuredMs: number;
+  readonly faults?: readonly Fault[];
+  readonly clients?: ClientBehaviour;
+  readonly delayMs?: number;
+  /** Is shown every request that has ended, counted or not. */
+  readonly onRecord?: (record: RequestRecord) => void;
+}
+
+export interface ExperimentResult {
+  readonly scorecard: Scorecard;
+  readonly simulation: Simulation;
+}
+
+const QUEUE_MAX = 1_024;
+/** After the last arrival the slowest answers still run; no target reaches so far. */
+const DRAIN_MS = 120_000;
+const EVENTS_MAX = 2 ** 31;
+
+/** What a load of 1 means on a pool: all of its replicas' time, by the reference cost. */
+export function loadBasisOf(profiles: readonly HardwareProfile[]): LoadBasis {
+  const [first] = profiles;
+  if (first === undefined) throw new RangeError("Expected at least one replica, found none");
+  const reference = costReferenceOf(first);
+  const capacityPerSecond = profiles.reduce(
+    (sum, { tokenMs }) => sum + (1000 * first.tokenMs) / tokenMs,
+    0,
+  );
+  return { price: (size) => priceOf(size, reference), capacityPerSecond };
+}
+
+/** The configuration of a pool with so many replicas. */
+export function livePoolOf(replicas: number): LivePool {
+  return LivePool.parse({
+    poolId: PoolId.parse("simulated"),
+    engine: "sluice",
+    replicas: Array.from({ length: replicas }, (_, index) => ({
+      replicaId: ReplicaId.parse(replicaUrl(index)),
+      endpointUrl: replicaUrl(index),
+    })),
+    queueMax: QUEUE_MAX,
+  });
+}
+
+/** Runs an experiment to its end. The same options give the same result. */
+export function runExperiment(options: ExperimentOptions): ExperimentResult {
+  const { seed, profiles, workload, warmUpMs, createPolicy, mechanisms, onRecord } = options;
+  const untilMs = warmUpMs + options.measuredMs;
+  const { price } = loadBasisOf(profiles);
+  const scorecard = new Scorecard({
+    tenantNames: workload.tenants.map(({ profile }) => profile.name),
+    fromMs: warmUpMs,
+    untilMs,
+    priceOf: ({ spec }) => price(spec),
+  });
+  const pool = livePoolOf(profiles.length);
+  const simulation = new Simulation({
+    seed,
+    profiles,
+    tenants: tenantsOf(workload),
+    createDispatcher: (world, listener) =>
+      createPolicy === undefined
+        ? new PoolDispatcher({ pool, ...(mechanisms && { mechanisms }) }, world, listener)
+        : new PolicyDispatcher(createPolicy(), world, listener),
+    onRecord: (record) => {
+      scorecard.add(record);
+      onRecord?.(record);
+    },
+    tellsDeadlines: createPolicy === undefined,
+    ...(options.clients !== undefined && { clients: options.clients }),
+    ...(options.delayMs !== undefined && { delayMs: options.delayMs }),
+  });
+  const { world, links, gateway } = simulation;
+  for (const fault of options.faults ?? []) {
+    scheduleFault(fault, { world, links, dispatcher: gateway.dispatcher });
+  }
+  simulation.send(generateArrivals(workload, world.randomFor("workload"), untilMs));
+  world.runToEnd({ endAtMs: untilMs + DRAIN_MS, eventsMax: EVENTS_MAX });
+  return { scorecard, simulation };
+}

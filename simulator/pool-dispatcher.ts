@@ -1,0 +1,168 @@
+import { assert } from "../src/base/assert.ts";
+import type { Mechanisms } from "../src/pool/mechanisms.ts";
+import type { Offer, Outcome } from "../src/pool/offer.ts";
+import type { PoolCall } from "../src/pool/pool-call.ts";
+import { callPool } from "../src/pool/pool-call.ts";
+import type { PoolEffect } from "../src/pool/pool-effect.ts";
+import type { PoolLimits } from "../src/pool/pool-limits.ts";
+import type { PoolStatus } from "../src/pool/pool-status.ts";
+import { Pool } from "../src/pool/pool.ts";
+import type { ReplicaHello, ReplicaReport } from "../src/protocol/engine-api.ts";
+import type { LeaseId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
+import type { LivePool } from "../src/tenants/live-configuration.ts";
+import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
+import type { World } from "./world.ts";
+
+export interface PoolDispatcherOptions {
+  readonly pool: LivePool;
+  readonly mechanisms?: Partial<Mechanisms>;
+  readonly limits?: Partial<PoolLimits>;
+  /** Where the clock of the pool's machine stands when it is right everywhere else. */
+  readonly clockOffsetMs?: number;
+  /** Is shown every call before it is made. */
+  readonly onCall?: (call: PoolCall, nowMs: number) => void;
+}
+
+/**
+ * The pool's object in virtual time: the real pool, the one timer that it asks for, and its death.
+ *
+ * As in production the connections of replicas outlive the object, and whoever waited there does not
+ * hear from it again.
+ */
+export class PoolDispatcher implements Dispatcher {
+  readonly #options: PoolDispatcherOptions;
+  readonly #world: World;
+  readonly #listener: VerdictListener;
+  readonly #hellos = new Map<ReplicaId, ReplicaHello>();
+  readonly #waiting = new Set<RequestId>();
+  #pool: Pool;
+  #lives = 0;
+  #clockOffsetMs: number;
+  #timers = 0;
+
+  constructor(options: PoolDispatcherOptions, world: World, listener: VerdictListener) {
+    this.#options = options;
+    this.#world = world;
+    this.#listener = listener;
+    this.#clockOffsetMs = options.clockOffsetMs ?? 0;
+    this.#pool = this.#begin();
+  }
+
+  /** The pool that lives at present. */
+  get pool(): Pool {
+    return this.#pool;
+  }
+
+  get waitingRequests(): number {
+    return this.#waiting.size;
+  }
+
+  get status(): PoolStatus {
+    return this.#pool.status(this.#nowMs);
+  }
+
+  connected(hello: ReplicaHello): void {
+    const replicaId = this.#pool.replicaAt(hello.endpointUrl);
+    assert(replicaId !== undefined, "every simulated replica is configured");
+    this.#hellos.set(replicaId, hello);
+    this.#call({ kind: "connected", hello });
+  }
+
+  reported(replicaId: ReplicaId, report: ReplicaReport): void {
+    this.#call({ kind: "report", replicaId, report });
+  }
+
+  disconnected(replicaId: ReplicaId): void {
+    this.#hellos.delete(replicaId);
+    this.#call({ kind: "disconnected", replicaId });
+  }
+
+  offer(offer: Offer): void {
+    this.#waiting.add(offer.requestId);
+    this.#call({ kind: "offer", offer });
+  }
+
+  withdraw(requestId: RequestId): void {
+    this.#call({ kind: "withdraw", requestId });
+  }
+
+  started(leaseId: LeaseId, firstTokenAfterMs: number): void {
+    this.#call({ kind: "started", leaseId, firstTokenAfterMs });
+  }
+
+  settle(leaseId: LeaseId, outcome: Outcome): void {
+    this.#call({ kind: "settle", leaseId, outcome });
+  }
+
+  /** The object is gone with all that it knew, and another one begins on a machine with its own clock. */
+  restart(clockOffsetMs: number): void {
+    this.#clockOffsetMs = clockOffsetMs;
+    this.#timers += 1;
+    const forgotten = [...this.#waiting];
+    this.#waiting.clear();
+    for (const requestId of forgotten) this.#listener.forgotten(requestId);
+    this.#pool = this.#begin();
+    for (const hello of this.#hellos.values()) this.#call({ kind: "connected", hello });
+  }
+
+  checkInvariants(): void {
+    this.#pool.checkInvariants();
+    assert(this.#waiting.size === this.status.queued, "who waits for a verdict is in the queue");
+  }
+
+  get #nowMs(): number {
+    return this.#world.nowMs + this.#clockOffsetMs;
+  }
+
+  #begin(): Pool {
+    const { pool, mechanisms, limits } = this.#options;
+    this.#lives += 1;
+    this.#pool = new Pool({
+      epoch: `life-${this.#lives}`,
+      startedAtMs: this.#nowMs,
+      seed: Math.floor(this.#world.randomFor(`life ${this.#lives} of the pool`)() * 2 ** 32),
+      ...(mechanisms !== undefined && { mechanisms }),
+      ...(limits !== undefined && { limits }),
+    });
+    this.#call({ kind: "configure", pool });
+    return this.#pool;
+  }
+
+  #call(call: PoolCall): void {
+    this.#options.onCall?.(call, this.#nowMs);
+    for (const effect of callPool(this.#pool, call, this.#nowMs)) this.#perform(effect);
+  }
+
+  #perform(effect: PoolEffect): void {
+    switch (effect.kind) {
+      case "dispatch":
+        this.#answered(effect.requestId);
+        this.#listener.dispatched(effect.requestId, effect.leaseId, effect.dispatch);
+        break;
+      case "reject":
+        this.#answered(effect.requestId);
+        this.#listener.rejected(effect.requestId, effect.rejection);
+        break;
+      case "displace":
+        this.#listener.displaced(effect.requestId, effect.leaseId);
+        break;
+      case "wake":
+        this.#wakeAt(effect.atMs);
+        break;
+    }
+  }
+
+  #answered(requestId: RequestId): void {
+    assert(this.#waiting.delete(requestId), "an offer gets one verdict");
+  }
+
+  /** An object has one timer: a new instant replaces the one before. */
+  #wakeAt(atMs: number): void {
+    assert(atMs > this.#nowMs, "a pool asks to be woken later, not again and again");
+    this.#timers += 1;
+    const timer = this.#timers;
+    this.#world.after(atMs - this.#nowMs, () => {
+      if (timer === this.#timers) this.#call({ kind: "wake" });
+    });
+  }
+}

@@ -1,0 +1,19 @@
+import type { GenerateEvent } from "../gpu-backend/engine/generate-request.ts";
+
+/** One request as a simulated engine takes it. */
+export interface ReplicaRequest {
+  readonly id: string;
+  readonly tenant: string;
+  readonly promptTokenIds: readonly number[];
+  /** What it will say, and how long that is; only the replica is told. */
+  readonly answerTokenIds: readonly number[];
+  /** Lower is more urgent. */
+  readonly priority: number;
+  readonly firstTokenDeadlineAtMs?: number;
+  readonly tbtTargetMs?: number;
+  /** The `x-gw-dispatch` header: the pool's epoch and the number of the dispatch. */
+  readonly dispatch?: string;
+}
+
+/** What an engine tells of its requests; `lost` goes to all that were there when its process ended. */
+export type ReplicaEvent = GenerateEvent | { readonly kind: "lost"; readonly id: string };
