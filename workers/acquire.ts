@@ -1,6 +1,7 @@
 import type { Dispatch, Offer, Outcome } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import type { Call } from "./call.ts";
+import { startedAtMs } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
 import { logLine } from "./log.ts";
@@ -15,6 +16,10 @@ export interface HeldPermit {
 /** A call's slot on a replica. */
 export interface HeldLease {
   readonly dispatch: Dispatch;
+  /** Says that the first token has come. Never rejects. */
+  started(firstTokenAfterMs: number): Promise<void>;
+  /** Calls back when the pool takes the slot back; only what is beyond a guarantee can lose it. */
+  onDisplaced(callback: () => void): void;
   /** Gives the slot back and says how it went. Never rejects; only the first call counts. */
   settle(outcome: Outcome): Promise<void>;
 }
@@ -59,7 +64,33 @@ export async function acquireLease(
     throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection, call));
   }
   const { dispatch, lease } = answer;
-  return { dispatch, settle: giveBackOnce(lease, (outcome: Outcome) => lease.settle(outcome)) };
+  return heldLease(dispatch, lease);
+}
+
+/** A lease as its holder sees it. That the pool is away must not spoil an answer under way. */
+function heldLease(dispatch: Dispatch, lease: Disposable & PoolLeaseStub): HeldLease {
+  return {
+    dispatch,
+    started: async (firstTokenAfterMs) => {
+      await lease.started(firstTokenAfterMs).catch(logLost);
+    },
+    onDisplaced: (callback) => {
+      if (dispatch.isInProfile) return;
+      lease.displaced().then((isDisplaced) => isDisplaced && callback(), logLost);
+    },
+    settle: giveBackOnce(lease, (outcome: Outcome) => lease.settle(outcome)),
+  };
+}
+
+/** What of a lease can be called from afar. */
+interface PoolLeaseStub {
+  started(firstTokenAfterMs: number): Promise<void>;
+  displaced(): Promise<boolean>;
+  settle(outcome: Outcome): Promise<void>;
+}
+
+function logLost(error: unknown): void {
+  logLine("error", "lease-lost", { details: String(error) });
 }
 
 function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: number): Offer {
@@ -67,11 +98,13 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
     requestId: call.requestId,
     tenantId: call.tenant.tenantId,
     modelId: call.model.modelId,
+    share: call.share,
     promptBytes: call.promptBytes,
     ...(call.outputTokensMax !== undefined && { outputTokensMax: call.outputTokensMax }),
     targets: call.tenant.targets,
-    firstTokenTargetMs: call.firstTokenTargetMs,
-    firstTokenBudgetMs: Math.max(0, call.firstTokenDueAtMs - nowMs),
+    isStreamed: call.isStreamed,
+    elapsedMs: Math.max(0, nowMs - startedAtMs(call.record)),
+    prefixes: [],
     excludedReplicaIds,
   };
 }

@@ -3,6 +3,7 @@ import type { ModelId, ReplicaId, RequestId, TenantId } from "../src/protocol/id
 import type { UpstreamUsage } from "../src/protocol/upstream-answer.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
+import type { TenantShare } from "../src/tenants/share.ts";
 import type { CallWatch } from "./call-watch.ts";
 
 /** One request for a completion that has passed every check of its own. */
@@ -10,6 +11,8 @@ export interface CheckedRequest {
   readonly requestId: RequestId;
   readonly tenant: LiveTenant;
   readonly model: LiveModel;
+  /** The tenant's part in the model's pool. */
+  readonly share: TenantShare;
   /** The body for a replica: the client's own text, but for what the gateway decides. */
   readonly upstreamBody: string;
   readonly promptBytes: number;

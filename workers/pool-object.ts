@@ -55,7 +55,9 @@ export class PoolObject extends DurableObject<Env> {
       seed,
     });
     this.#decisions = new DecisionLog(this.#pool);
-    this.#links = new ReplicaLinks(state, this.#pool, (call, nowMs) => this.#decisions.call(call, nowMs));
+    this.#links = new ReplicaLinks(state, this.#pool, (call, nowMs) =>
+      this.#decisions.call(call, nowMs),
+    );
   }
 
   /**

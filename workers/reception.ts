@@ -10,5 +10,11 @@ export type Reception =
   /** The client has seen nothing of it, so another replica may still answer. */
   | { readonly kind: "unusable"; readonly fault: UpstreamFault };
 
-/** Takes a replica's answer in, as the client wants it: streamed or whole. */
-export type ReceiveAnswer = (body: ReadableStream<Uint8Array>) => Promise<Reception>;
+/**
+ * Takes a replica's answer in, as the client wants it: streamed or whole. A streamed one tells when its
+ * first token came.
+ */
+export type ReceiveAnswer = (
+  body: ReadableStream<Uint8Array>,
+  onFirstToken: (atMs: number) => void,
+) => Promise<Reception>;

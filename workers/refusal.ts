@@ -70,6 +70,7 @@ function predictedMsOf({ predictedWaitMs }: Rejection): number | undefined {
 const REASONS = {
   infeasible: "No replica could begin the answer in time",
   "queue-full": "Too many requests wait already",
+  "out-of-profile": "The tenant has used what is guaranteed to it, and there is no room beyond",
   "deadline-passed": "No replica came free in time",
   "no-replica": "No replica is there to answer",
   withdrawn: "The request was withdrawn",

@@ -27,10 +27,12 @@ export async function relay(
     readonly stream: TokenStream;
     readonly client: ClientStream;
     readonly watch: CallWatch;
+    readonly onFirstToken: (atMs: number) => void;
   },
   limits: RelayLimits,
 ): Promise<string> {
-  const { stream, client, watch } = parties;
+  const { stream, client, watch, onFirstToken } = parties;
+  let hasStarted = false;
   const utf8 = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
   const sse = new SseDecoder({
     decodeUtf8: (bytes) => utf8.decode(bytes),
@@ -49,6 +51,10 @@ export async function relay(
     }
     const { kind, frames } = sse.push(bytes);
     text = frames.map((frame) => stream.push(frame, nowMs)).join("");
+    if (!hasStarted && stream.firstTokenAtMs !== undefined) {
+      hasStarted = true;
+      onFirstToken(stream.firstTokenAtMs);
+    }
     if (kind === "event-too-large") text += stream.fail({ code: "upstream_error" });
     if (stream.isOver) break;
     // Until the first token the call's own instant stands, whatever a replica says meanwhile.

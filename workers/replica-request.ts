@@ -23,7 +23,7 @@ const TENANT_NAME_LENGTH = 22;
  */
 export async function askReplica(
   call: Call,
-  dispatch: Dispatch,
+  { dispatch, signal }: { readonly dispatch: Dispatch; readonly signal: AbortSignal },
   settings: Settings,
 ): Promise<ReplicaAnswer> {
   const request: RequestInit = {
@@ -32,7 +32,7 @@ export async function askReplica(
     body: call.upstreamBody,
     // Following one would send the secret wherever the replica says.
     redirect: "manual",
-    signal: call.watch.signal,
+    signal,
   };
   const url = `${dispatch.endpointUrl.replace(/\/+$/, "")}${PATH}`;
   // Whether it was refused, reset or stopped by us, nothing came back.
@@ -51,7 +51,6 @@ function replicaHeaders(
   const { tbtMaxMs, tpot } = call.tenant.targets;
   // A promise on the mean gap is kept if every gap keeps it.
   const tbtMs = tbtMaxMs ?? tpot?.limitMs;
-  const leftMs = Math.max(0, Math.floor(call.firstTokenDueAtMs - Date.now()));
   return {
     "content-type": "application/json",
     accept: call.isStreamed ? "text/event-stream" : "application/json",
@@ -59,7 +58,9 @@ function replicaHeaders(
     [ENGINE_HEADERS.requestId]: call.requestId,
     [ENGINE_HEADERS.tenant]: opaqueTenant(call.tenant.tenantId, settings),
     [ENGINE_HEADERS.cacheSalt]: call.cacheSalt,
-    [ENGINE_HEADERS.deadlineMs]: String(leftMs),
+    ...(call.isStreamed && {
+      [ENGINE_HEADERS.deadlineMs]: String(Math.max(0, Math.floor(dispatch.firstTokenBudgetMs))),
+    }),
     ...(tbtMs !== undefined && { [ENGINE_HEADERS.tbtMs]: String(tbtMs) }),
     [ENGINE_HEADERS.dispatch]: dispatch.dispatch,
   };

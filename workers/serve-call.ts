@@ -23,6 +23,12 @@ interface Serving {
   readonly permit: HeldPermit;
 }
 
+/** How an attempt ended: with an answer, with none, or with the slot taken back. */
+type Attempt =
+  | { readonly kind: "answered" }
+  | { readonly kind: "failed"; readonly fault: UpstreamFault }
+  | { readonly kind: "displaced" };
+
 /** What an earlier attempt came to. */
 interface Failures {
   readonly replicaIds: readonly ReplicaId[];
@@ -51,8 +57,14 @@ export async function serveCall(
 
 async function tryReplicas(serving: Serving, before?: Failures): Promise<void> {
   const lease = await acquireAnother(serving, before);
-  const fault = await tryReplica(serving, lease);
-  if (fault === undefined) return;
+  const attempt = await tryReplica(serving, lease);
+  if (attempt.kind === "answered") return;
+  if (attempt.kind === "displaced") {
+    // The pool displaces no request twice, so this does not go on for ever.
+    await tryReplicas(serving, before);
+    return;
+  }
+  const { fault } = attempt;
   const replicaIds = [...(before?.replicaIds ?? []), lease.dispatch.replicaId];
   if (!fault.isRetryable || replicaIds.length >= ATTEMPTS_MAX)
     throw new GatewayError(fault.problem);
@@ -69,29 +81,42 @@ async function acquireAnother({ call, env }: Serving, before?: Failures): Promis
   }
 }
 
-/** Returns why the replica gave no answer, or nothing once the client has seen its answer's end. */
+/** Asks one replica, until the client has seen its answer's end or there is none. */
 async function tryReplica(
   { call, receive, settings, permit }: Serving,
   lease: HeldLease,
-): Promise<UpstreamFault | undefined> {
+): Promise<Attempt> {
   const { record, watch } = call;
   record.attempts += 1;
   record.replicaId = lease.dispatch.replicaId;
-  record.dispatchedAtMs = Date.now();
+  const dispatchedAtMs = Date.now();
+  record.dispatchedAtMs = dispatchedAtMs;
   let outcome: Outcome = { kind: "abandoned" };
+  const displacement = new AbortController();
+  lease.onDisplaced(() => {
+    if (record.stream?.hasReleased !== true)
+      displacement.abort(new Error("The slot was taken back"));
+  });
   try {
-    const answer = await askReplica(call, lease.dispatch, settings);
-    const reception = answer.kind === "answered" ? await receive(answer.body) : answer;
+    const signal = AbortSignal.any([watch.signal, displacement.signal]);
+    const answer = await askReplica(call, { dispatch: lease.dispatch, signal }, settings);
+    const onFirstToken = (atMs: number): void => void lease.started(atMs - dispatchedAtMs);
+    const reception =
+      answer.kind === "answered" ? await receive(answer.body, onFirstToken) : answer;
     outcome = outcomeOf(call, reception);
     if (reception.kind === "unusable") {
+      if (displacement.signal.aborted && watch.problem === undefined) {
+        outcome = { kind: "displaced" };
+        return { kind: "displaced" };
+      }
       const { problem } = watch;
-      if (problem === undefined) return reception.fault;
-      return { kind: "failure", problem, isRetryable: false };
+      if (problem === undefined) return { kind: "failed", fault: reception.fault };
+      return { kind: "failed", fault: { kind: "failure", problem, isRetryable: false } };
     }
     const givenBack = Promise.all([lease.settle(outcome), permit.release()]);
     await reception.deliver();
     await givenBack;
-    return undefined;
+    return { kind: "answered" };
   } finally {
     await lease.settle(outcome);
   }

@@ -3,7 +3,8 @@ import { copyState } from "../base/plain-state.ts";
 import type { PoolCall } from "./pool-call.ts";
 import { callPool } from "./pool-call.ts";
 import type { PoolEffect } from "./pool-effect.ts";
-import type { PoolOptions, PoolState } from "./pool.ts";
+import type { PoolState } from "./pool-state.ts";
+import type { PoolOptions } from "./pool.ts";
 import { Pool } from "./pool.ts";
 
 /** A call, when it was made, and what it led to. */
@@ -23,8 +24,8 @@ export interface DecisionRecord {
 export const CALLS_PER_SNAPSHOT = 4_096;
 
 /**
- * Calls a pool and remembers how each of its late decisions came about: always the calls since the
- * last snapshot but one, so between one and two thousand times as many as one snapshot is old.
+ * Calls a pool and remembers how its late decisions came about: all calls since the last snapshot but
+ * one, so that there are never fewer to look back on than lie between two snapshots.
  */
 export class DecisionLog {
   readonly #pool: Pool;

@@ -1,4 +1,6 @@
 import { assert } from "../base/assert.ts";
+import type { FairAccount } from "../admission/waiting-request.ts";
+import type { PastForecast } from "../forecast/calibration.ts";
 import type { LeaseId, ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
 
 /** A request's right to its slot on a replica, until an instant, and what was foreseen of it. */
@@ -11,19 +13,24 @@ export interface Lease {
   /** Counts the dispatches of a pool's epoch, over all replicas. */
   readonly dispatchNumber: number;
   readonly promptBytes: number;
+  /** As they were expected. */
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+  readonly isStreamed: boolean;
   readonly outputTokensMax: number | undefined;
-  readonly isInProfile: boolean;
-  /** What was charged for it, until it is corrected. */
+  /** What was charged for it, and where, until it is corrected. */
   readonly costMs: number;
-  /** The forecast without margin, and the targets it was held against. */
-  readonly forecast: { readonly ttftMs: number; readonly tpotMs: number };
-  readonly targets: { readonly ttftMs: number; readonly tpotMs: number };
-  readonly profile: string;
+  readonly account: FairAccount;
+  /** How slow the replica was taken to be. */
+  readonly speedRatio: number;
+  /** What was foreseen, to be held against what comes. */
+  readonly foreseen: { readonly ttft: PastForecast; readonly tpot: PastForecast };
   readonly dispatchedAtMs: number;
   readonly expiresAtMs: number;
   startedAtMs?: number;
-  /** True once its caller was asked to stop it; nobody is displaced twice. */
-  isDisplaced: boolean;
+  /** True once its replica's process is gone, and its slot with it; its caller does not know yet. */
+  isLost: boolean;
 }
 
 /** What a {@link LeaseBook} remembers: leases in the order in which they were given. */
@@ -81,11 +88,11 @@ export class LeaseBook implements Iterable<Lease> {
     return expired;
   }
 
-  /** Takes out every lease on one replica. */
-  removeOf(replicaId: ReplicaId): Lease[] {
-    const removed = [...this.state.values()].filter((lease) => lease.replicaId === replicaId);
-    for (const { leaseId } of removed) this.state.delete(leaseId);
-    return removed;
+  /** Notes that the slots of all leases on a replica are gone. */
+  loseAllOf(replicaId: ReplicaId): void {
+    for (const lease of this.state.values()) {
+      if (lease.replicaId === replicaId) lease.isLost = true;
+    }
   }
 
   [Symbol.iterator](): Iterator<Lease> {

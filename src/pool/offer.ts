@@ -27,6 +27,8 @@ export interface Offer {
   readonly prefixes: readonly PromptPrefix[];
   /** Replicas that failed this request before. */
   readonly excludedReplicaIds: readonly ReplicaId[];
+  /** True when it was dispatched before: it counts once, whatever became of that. */
+  readonly isRetry: boolean;
 }
 
 /** A request's right to use one replica. */

@@ -8,6 +8,8 @@ export interface PoolLimits {
   readonly leasesMax: number;
   /** Tenants remembered; beyond it the one longest unheard of, with nothing here, is forgotten. */
   readonly tenantsMax: number;
+  /** A first token that is not there by then will not come; it stands in for a TTFT target. */
+  readonly firstTokenMsMax: number;
   /** A lease that nobody settles ends by itself; longer than any request may take. */
   readonly leaseMs: number;
   /** For so long a pool that has just begun lets requests wait for replicas to dial in. */
@@ -20,6 +22,7 @@ export const POOL_LIMITS: PoolLimits = {
   queueMax: 10_000,
   leasesMax: 32_768,
   tenantsMax: 4_096,
+  firstTokenMsMax: 60_000,
   leaseMs: 660_000,
   relearnMs: 2_000,
 };

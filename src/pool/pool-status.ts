@@ -1,11 +1,16 @@
-import type { ReplicaId } from "../protocol/ids.ts";
-import type { Replica, ReplicaState } from "../replicas/replica.ts";
+import type { ReplicaId, TenantId } from "../protocol/ids.ts";
+import type { HealthStatus } from "../replicas/health.ts";
+import type { Replica, ReplicaCondition } from "../replicas/replica.ts";
+import type { AttainmentCounts } from "../slo/attainment-window.ts";
+import type { PoolParts } from "./pool-parts.ts";
+import type { PoolState } from "./pool-state.ts";
 
 /** What a pool believes of one replica, for people and dashboards. */
 export interface ReplicaStatus {
   readonly replicaId: ReplicaId;
   readonly endpointUrl: string;
-  readonly state: ReplicaState;
+  readonly state: ReplicaCondition;
+  readonly health: HealthStatus;
   /** Requests with a lease of this pool. */
   readonly outstanding: number;
   /** As the replica last reported; absent while it has not. */
@@ -15,9 +20,16 @@ export interface ReplicaStatus {
   readonly blockCount?: number;
   readonly prefillTokensPerSecond?: number;
   readonly stepMs?: number;
+  readonly speedRatio?: number;
 }
 
-/** A pool at one instant. The three counts are of this life of the pool. */
+/** How a tenant has fared in the last five minutes. */
+export interface TenantStatus {
+  readonly tenantId: TenantId;
+  readonly counts: AttainmentCounts;
+}
+
+/** A pool at one instant. The counts without a window are of this life of the pool. */
 export interface PoolStatus {
   readonly queued: number;
   readonly queueMax: number;
@@ -26,16 +38,45 @@ export interface PoolStatus {
   readonly offered: number;
   readonly dispatched: number;
   readonly rejected: number;
+  readonly displaced: number;
+  /** Which share of its targets a request beyond its tenant's guarantee may use. */
+  readonly holdRatio: number;
+  /** GPU-ms of the fastest replica that pass in a millisecond; absent before one was ready. */
+  readonly capacityMsPerMs?: number;
   readonly replicas: readonly ReplicaStatus[];
+  readonly tenants: readonly TenantStatus[];
 }
 
-/** Describes a replica as the pool sees it at an instant. */
-export function toReplicaStatus(replica: Replica, nowMs: number): ReplicaStatus {
+const WINDOW_MS = 300_000;
+/** A status is read by people; who wants all tenants reads the metrics. */
+const TENANTS_MAX = 100;
+
+/** Describes a pool at an instant. */
+export function toPoolStatus(state: PoolState, parts: PoolParts, nowMs: number): PoolStatus {
+  const { counts, capacity } = state;
+  const latestTenants = [...state.tenants.keys()].slice(-TENANTS_MAX);
+  return {
+    queued: parts.queue.size,
+    queueMax: state.queueMax,
+    leases: parts.leases.size,
+    ...counts,
+    holdRatio: state.holdBack.ratio,
+    ...(capacity !== undefined && { capacityMsPerMs: capacity.rateMsPerMs }),
+    replicas: [...parts.replicas].map((replica) => toReplicaStatus(replica, nowMs)),
+    tenants: latestTenants.map((tenantId) => ({
+      tenantId,
+      counts: parts.tenants.windowOf(tenantId).sum(WINDOW_MS, nowMs),
+    })),
+  };
+}
+
+function toReplicaStatus(replica: Replica, nowMs: number): ReplicaStatus {
   const report = replica.lastReport;
   return {
     replicaId: replica.replicaId,
     endpointUrl: replica.endpointUrl,
-    state: replica.stateAt(nowMs),
+    state: replica.conditionAt(nowMs),
+    health: replica.health.statusAt(nowMs),
     outstanding: replica.outstanding,
     ...(report !== undefined && {
       running: report.runningRequests,
@@ -44,6 +85,7 @@ export function toReplicaStatus(replica: Replica, nowMs: number): ReplicaStatus 
       blockCount: report.blockCount,
       prefillTokensPerSecond: report.prefillTokensPerSecond,
       stepMs: report.stepMs,
+      speedRatio: report.speedRatio,
     }),
   };
 }

@@ -1,68 +1,62 @@
 import { assert } from "../base/assert.ts";
-import type { Random } from "../base/random.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { ReplicaId, RequestId } from "../protocol/ids.ts";
-import { LeaseId } from "../protocol/ids.ts";
-import { ReplicaSet } from "../replicas/replica-set.ts";
+import type { LeaseId } from "../protocol/ids.ts";
 import type { Replica } from "../replicas/replica.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
-import type { Verdict } from "./judge.ts";
-import { judge, toPickRequest } from "./judge.ts";
-import { LeaseBook } from "./lease-book.ts";
-import type { Offer, Outcome, Rejection } from "./offer.ts";
-import { couldTake } from "./pick-replica.ts";
+import type { Lease } from "./lease-book.ts";
+import type { Mechanisms } from "./mechanisms.ts";
+import { ALL_MECHANISMS } from "./mechanisms.ts";
+import type { Offer, Outcome } from "./offer.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolLimits } from "./pool-limits.ts";
 import { POOL_LIMITS } from "./pool-limits.ts";
+import { PoolParts } from "./pool-parts.ts";
+import type { PoolState } from "./pool-state.ts";
+import { newPoolState } from "./pool-state.ts";
 import type { PoolStatus } from "./pool-status.ts";
-import { toReplicaStatus } from "./pool-status.ts";
-import { TokenEstimate } from "./token-estimate.ts";
-import type { Waiter } from "./wait-queue.ts";
-import { WaitQueue } from "./wait-queue.ts";
+import { toPoolStatus } from "./pool-status.ts";
+import { Reception } from "./reception.ts";
 
-/** The life a pool begins. */
+/** The life that a pool begins, or goes on with. */
 export interface PoolOptions {
   /** Names this life; replicas echo it, so that the numbers of another life mean nothing. */
   readonly epoch: string;
   readonly startedAtMs: number;
-  readonly random: Random;
+  /** Of its dice. */
+  readonly seed: number;
   readonly limits?: Partial<PoolLimits>;
+  readonly mechanisms?: Partial<Mechanisms>;
+  /** A snapshot to go on from; the pool takes it over. */
+  readonly state?: PoolState;
 }
-
-/** Nothing changes so fast that asking again sooner could help. */
-const RETRY_AFTER_MS_MIN = 1_000;
 
 /**
  * The one dispatcher of a cell's replicas: which request goes where, which waits, which is refused.
  *
- * A request goes to the replica with the least predicted wait. It waits only while some replica
- * could still answer in time; a hopeless one is refused at once, since serving it late would spend
- * work that others need in time. Events come in as calls, what to do goes out as effects, and
- * every offer gets exactly one verdict. Nothing is stored: after a restart a pool relearns from
- * its replicas' reports, in which requests of its previous life still count.
+ * A request goes where everybody's targets hold with it, by bounds at the level that was promised. It
+ * waits while it could still be in time, and is refused the moment it could not: serving it late would
+ * spend work that others need in time. What is guaranteed to a tenant comes first; the rest is shared
+ * by cost and weight.
+ *
+ * Events come in as calls, what to do goes out as effects, and every offer gets exactly one verdict.
+ * All that it remembers is `state`. After a restart without it a pool relearns from its replicas'
+ * reports, in which requests of its previous life still count.
  */
 export class Pool {
-  readonly #limits: PoolLimits;
+  readonly state: PoolState;
+  readonly #parts: PoolParts;
+  readonly #reception: Reception;
   readonly #epoch: string;
-  readonly #random: Random;
-  readonly #relearnUntilMs: number;
-  readonly #replicas: ReplicaSet;
-  readonly #queue = new WaitQueue();
-  readonly #leases: LeaseBook;
-  readonly #tokenEstimate = new TokenEstimate();
-  #queueMax = 0;
-  #wakeAtMs: number | undefined;
-  #offered = 0;
-  #dispatched = 0;
-  #rejected = 0;
 
   constructor(options: PoolOptions) {
-    this.#limits = { ...POOL_LIMITS, ...options.limits };
+    const limits = { ...POOL_LIMITS, ...options.limits };
+    const mechanisms = { ...ALL_MECHANISMS, ...options.mechanisms };
+    this.state =
+      options.state ?? newPoolState(options.seed, options.startedAtMs + limits.relearnMs);
     this.#epoch = options.epoch;
-    this.#random = options.random;
-    this.#relearnUntilMs = options.startedAtMs + this.#limits.relearnMs;
-    this.#replicas = new ReplicaSet(this.#limits.replicasMax);
-    this.#leases = new LeaseBook(this.#limits.leasesMax);
+    this.#parts = new PoolParts(this.state, limits, mechanisms);
+    this.#reception = new Reception(this.#parts, this.state, this.#epoch);
   }
 
   /**
@@ -70,37 +64,37 @@ export class Pool {
    * finishes. A shorter queue turns nobody away who waits already.
    */
   configure(pool: LivePool, nowMs: number): PoolEffect[] {
-    this.#queueMax = Math.min(pool.queueMax, this.#limits.queueMax);
-    this.#replicas.configure(pool.replicas);
-    return this.#serve(nowMs, "all");
+    this.state.queueMax = Math.min(pool.queueMax, this.#parts.limits.queueMax);
+    this.#parts.replicas.configure(pool.replicas);
+    return this.#attend(nowMs);
   }
 
   /** Returns which replica in use has this URL. */
   replicaAt(endpointUrl: string): ReplicaId | undefined {
-    return this.#replicas.at(endpointUrl)?.replicaId;
+    return this.#parts.replicas.at(endpointUrl)?.replicaId;
   }
 
   /** A replica, one that `replicaAt` knows, has dialled in. A new process first has to report. */
   connected(hello: ReplicaHello, nowMs: number): PoolEffect[] {
-    const replica = this.#replicas.at(hello.endpointUrl);
+    const replica = this.#parts.replicas.at(hello.endpointUrl);
     assert(replica !== undefined, "only a replica of the configuration connects");
-    const { restarted } = replica.connect(hello);
+    const { restarted } = replica.connect(hello, nowMs);
     // The process that held these slots is gone, and the requests there with it.
-    if (restarted) this.#leases.removeOf(replica.replicaId);
-    return this.#serve(nowMs, "due");
+    if (restarted) this.#parts.leases.loseAllOf(replica.replicaId);
+    return this.#attend(nowMs);
   }
 
   /** A replica has reported. A report that is not newer than the last changes nothing. */
   report(replicaId: ReplicaId, report: ReplicaReport, nowMs: number): PoolEffect[] {
-    const isNews = this.#replicas.get(replicaId)?.report(report, { epoch: this.#epoch, nowMs });
-    if (isNews !== true) return [];
-    return this.#serve(nowMs, report.draining ? "all" : "due");
+    const replica = this.#parts.replicas.get(replicaId);
+    if (replica?.report(report, { epoch: this.#epoch, nowMs }) !== true) return [];
+    return this.#attend(nowMs, replica);
   }
 
   /** A replica's connection is gone. Requests there live on: they have streams of their own. */
   disconnected(replicaId: ReplicaId, nowMs: number): PoolEffect[] {
-    this.#replicas.get(replicaId)?.disconnect();
-    return this.#serve(nowMs, "all");
+    this.#parts.replicas.get(replicaId)?.disconnect();
+    return this.#attend(nowMs);
   }
 
   /**
@@ -108,189 +102,102 @@ export class Pool {
    * an earlier lease of it may be alive, since its settlement can arrive late.
    */
   offer(offer: Offer, nowMs: number): PoolEffect[] {
-    assert(!this.#queue.has(offer.requestId), "a request that waits is not offered again");
-    const effects = this.#serve(nowMs, "due");
-    this.#offered += 1;
-    const request: Waiter = {
-      offer,
-      promptTokens: this.#tokenEstimate.tokensOf(offer.promptBytes),
-      promptTokensMin: this.#tokenEstimate.tokensAtLeast(offer.promptBytes),
-      offeredAtMs: nowMs,
-      firstTokenDeadlineAtMs: nowMs + offer.firstTokenBudgetMs,
-      recheckAtMs: nowMs,
-    };
-    const verdict = this.#judge(request, nowMs);
-    if (verdict.kind === "admit") {
-      effects.push(this.#dispatch(request, verdict.replica, nowMs));
-    } else if (verdict.kind === "reject") {
-      effects.push(this.#reject(request, verdict.reason, verdict.predictedWaitMs, nowMs));
-    } else if (this.#queue.size >= this.#queueMax) {
-      effects.push(this.#reject(request, "queue-full", verdict.predictedWaitMs, nowMs));
-    } else {
-      this.#queue.add({ ...request, recheckAtMs: verdict.recheckAtMs });
-    }
-    return [...effects, ...this.#nextWake()];
+    assert(!this.#parts.queue.has(offer.requestId), "a request that waits is not offered again");
+    const effects = this.#expire(nowMs);
+    effects.push(...this.#reception.receive(offer, nowMs));
+    return [...effects, ...this.#nextWake(nowMs)];
   }
 
   /** A request gives up. Does nothing unless it waits here: a dispatched one is settled instead. */
   withdraw(requestId: RequestId, nowMs: number): PoolEffect[] {
-    const waiter = this.#queue.remove(requestId);
-    if (waiter === undefined) return [];
-    return [this.#reject(waiter, "withdrawn", undefined, nowMs), ...this.#nextWake()];
+    return [...this.#reception.withdraw(requestId, nowMs), ...this.#nextWake(nowMs)];
+  }
+
+  /** A dispatched request has its first token. Only the first call counts. */
+  started(leaseId: LeaseId, firstTokenAfterMs: number, nowMs: number): PoolEffect[] {
+    const lease = this.#parts.leases.get(leaseId);
+    if (lease === undefined || lease.startedAtMs !== undefined) return [];
+    lease.startedAtMs = nowMs;
+    this.#parts.displacement.left(leaseId);
+    this.#parts.teacher.started(lease, firstTokenAfterMs, nowMs);
+    const replica = this.#parts.replicas.get(lease.replicaId);
+    if (lease.isLost || replica === undefined) return [];
+    replica.started(lease.dispatchNumber, nowMs);
+    return this.#attend(nowMs, replica);
   }
 
   /** A dispatched request has ended. Settling a lease that is not alive does nothing. */
   settle(leaseId: LeaseId, outcome: Outcome, nowMs: number): PoolEffect[] {
-    const lease = this.#leases.remove(leaseId);
+    const lease = this.#parts.leases.remove(leaseId);
     if (lease === undefined) return [];
-    const { promptBytes } = lease;
-    const { promptTokens } = outcome;
-    if (promptTokens !== undefined) this.#tokenEstimate.learn({ promptBytes, promptTokens }, nowMs);
-    if (outcome.kind === "completed") {
-      // What came before the first token was mostly waiting for a sequence, not holding one.
-      const holdMs = nowMs - lease.dispatchedAtMs - (outcome.firstTokenAfterMs ?? 0);
-      this.#replicas.get(lease.replicaId)?.learnHold(Math.max(0, holdMs), nowMs);
-    }
-    this.#replicas.release(lease);
-    return this.#serve(nowMs, "due");
+    this.#parts.teacher.ended(lease, outcome, nowMs);
+    this.#release(lease);
+    return this.#attend(nowMs, this.#parts.replicas.get(lease.replicaId));
   }
 
   /** The instant of a `wake` effect has come, or about so. */
   wake(nowMs: number): PoolEffect[] {
-    this.#wakeAtMs = undefined;
-    return this.#serve(nowMs, "due");
+    delete this.state.wakeAtMs;
+    return this.#attend(nowMs);
   }
 
   /** Describes the pool for people and dashboards. */
   status(nowMs: number): PoolStatus {
-    return {
-      queued: this.#queue.size,
-      queueMax: this.#queueMax,
-      leases: this.#leases.size,
-      offered: this.#offered,
-      dispatched: this.#dispatched,
-      rejected: this.#rejected,
-      replicas: [...this.#replicas].map((replica) => toReplicaStatus(replica, nowMs)),
-    };
+    return toPoolStatus(this.state, this.#parts, nowMs);
   }
 
   /** Throws when a law of conservation is broken: of requests, of slots, of bounds. */
   checkInvariants(): void {
-    const ended = this.#dispatched + this.#rejected;
-    assert(this.#offered === ended + this.#queue.size, "every offer has one verdict or waits");
-    assert(this.#queue.size <= this.#limits.queueMax, "the queue is within its bound");
-    this.#queue.checkInvariants();
-    this.#leases.checkInvariants();
-    this.#replicas.checkInvariants();
+    const { offered, dispatched, rejected } = this.state.counts;
+    const { queue, leases, replicas } = this.#parts;
+    assert(offered === dispatched + rejected + queue.size, "every offer has one verdict or waits");
+    assert(this.state.waiting.size === queue.size, "the queue knows whom it holds");
+    let waitingCostMs = 0;
+    for (const { costMs } of this.state.waiting.values()) waitingCostMs += costMs;
+    assert(waitingCostMs === this.state.waitingCostMs, "the cost of those who wait is theirs");
+    this.#parts.checkInvariants();
     const leasesOn = new Map<ReplicaId, number>();
-    for (const { replicaId } of this.#leases) {
-      leasesOn.set(replicaId, (leasesOn.get(replicaId) ?? 0) + 1);
+    for (const { replicaId, isLost } of leases) {
+      if (!isLost) leasesOn.set(replicaId, (leasesOn.get(replicaId) ?? 0) + 1);
     }
-    for (const { replicaId, outstanding } of this.#replicas) {
+    for (const { replicaId, outstanding } of replicas) {
       assert(outstanding === (leasesOn.get(replicaId) ?? 0), "slots taken are leases alive");
       leasesOn.delete(replicaId);
     }
     assert(leasesOn.size === 0, "every lease is on a replica that is known");
   }
 
-  /** Ends leases whose instant has come, then gives waiting requests the verdicts that are due. */
-  #serve(nowMs: number, rejudge: "all" | "due"): PoolEffect[] {
-    for (const lease of this.#leases.removeExpired(nowMs)) this.#replicas.release(lease);
-    const effects: PoolEffect[] = [];
-    const canServe = this.#queue.size > 0 && !this.#leases.isFull;
-    const open = canServe ? this.#replicas.openAt(nowMs) : [];
-    for (const waiter of this.#queue.inOrder()) {
-      const isDue = rejudge === "all" || waiter.recheckAtMs <= nowMs;
-      // A verdict that turned for the worse is noticed when it is due; to turn for the better it
-      // takes one of these.
-      const request = toPickRequest(waiter, nowMs);
-      if (!isDue && !open.some((replica) => couldTake(replica, request))) continue;
-      const verdict = this.#judge(waiter, nowMs);
-      if (verdict.kind === "wait") {
-        waiter.recheckAtMs = verdict.recheckAtMs;
-        continue;
-      }
-      this.#queue.remove(waiter.offer.requestId);
-      if (verdict.kind === "admit") {
-        effects.push(this.#dispatch(waiter, verdict.replica, nowMs));
-      } else {
-        const reason = verdict.reason === "infeasible" ? "deadline-passed" : verdict.reason;
-        effects.push(this.#reject(waiter, reason, verdict.predictedWaitMs, nowMs));
-      }
-    }
-    return [...effects, ...this.#nextWake()];
+  /** Ends what is over, then lets those who wait have what has become free. */
+  #attend(nowMs: number, changed?: Replica): PoolEffect[] {
+    const effects = this.#expire(nowMs);
+    effects.push(...this.#reception.serve(nowMs, changed));
+    return [...effects, ...this.#nextWake(nowMs)];
   }
 
-  #judge(request: Waiter, nowMs: number): Verdict {
-    return judge(request, {
-      replicas: this.#replicas,
-      nowMs,
-      random: this.#random,
-      canAdmit: !this.#leases.isFull,
-      relearnUntilMs: this.#relearnUntilMs,
-    });
+  #expire(nowMs: number): PoolEffect[] {
+    for (const lease of this.#parts.leases.removeExpired(nowMs)) this.#release(lease);
+    this.#parts.holdBack(nowMs);
+    return this.#reception.dropDue(nowMs);
   }
 
-  #dispatch(request: Waiter, replica: Replica, nowMs: number): PoolEffect {
-    const { offer } = request;
-    this.#dispatched += 1;
-    const dispatchNumber = this.#dispatched;
-    const dispatchName = `${this.#epoch}.${dispatchNumber}`;
-    replica.take({ dispatchNumber, promptTokens: request.promptTokens });
-    const leaseId = LeaseId.parse(dispatchName);
-    this.#leases.add({
-      leaseId,
-      requestId: offer.requestId,
-      replicaId: replica.replicaId,
-      dispatchNumber,
-      promptBytes: offer.promptBytes,
-      dispatchedAtMs: nowMs,
-      expiresAtMs: nowMs + this.#limits.leaseMs,
-    });
-    const dispatch = {
-      replicaId: replica.replicaId,
-      endpointUrl: replica.endpointUrl,
-      dispatch: dispatchName,
-      queuedMs: nowMs - request.offeredAtMs,
-      firstTokenBudgetMs: request.firstTokenDeadlineAtMs - nowMs,
-    };
-    return { kind: "dispatch", requestId: offer.requestId, leaseId, dispatch };
-  }
-
-  #reject(
-    request: Waiter,
-    reason: Rejection["reason"],
-    predictedWaitMs: number | undefined,
-    nowMs: number,
-  ): PoolEffect {
-    this.#rejected += 1;
-    const { offer, promptTokensMin: promptTokens } = request;
-    const lateByMs = (predictedWaitMs ?? 0) - (request.firstTokenDeadlineAtMs - nowMs);
-    const soonestMs = Math.ceil(Math.max(lateByMs, this.#queueDrainMs(nowMs)));
-    const retryAfterMs = Math.max(soonestMs, RETRY_AFTER_MS_MIN);
-    const said = { reason, predictedWaitMs, promptTokens };
-    const rejection: Rejection =
-      reason === "unattainable"
-        ? { ...said, code: "slo_unattainable", retryAfterMs: undefined }
-        : { ...said, code: "server_is_overloaded", retryAfterMs };
-    return { kind: "reject", requestId: offer.requestId, rejection };
-  }
-
-  /** How long those who wait now will take to find slots. */
-  #queueDrainMs(nowMs: number): number {
-    const releasesPerMs = this.#replicas.releasesPerMs(nowMs);
-    return releasesPerMs === 0 ? 0 : this.#queue.size / releasesPerMs;
+  #release(lease: Lease): void {
+    this.#parts.displacement.left(lease.leaseId);
+    this.#parts.tenants.leaves(lease.tenantId);
+    if (!lease.isLost) this.#parts.release(lease);
   }
 
   /** Asks to be woken when a verdict or a lease comes due, as long as anybody waits for it. */
-  #nextWake(): PoolEffect[] {
-    const recheckAtMs = this.#queue.nextRecheckAtMs;
+  #nextWake(nowMs: number): PoolEffect[] {
+    const { leases } = this.#parts;
+    const dueAtMs = this.#reception.nextDueAtMs(nowMs);
     const atMs =
-      recheckAtMs === undefined
-        ? undefined
-        : Math.min(recheckAtMs, this.#leases.nextExpiryAtMs ?? Infinity);
-    if (atMs === this.#wakeAtMs) return [];
-    this.#wakeAtMs = atMs;
-    return atMs === undefined ? [] : [{ kind: "wake", atMs }];
+      dueAtMs === undefined ? undefined : Math.min(dueAtMs, leases.nextExpiryAtMs ?? Infinity);
+    if (atMs === this.state.wakeAtMs) return [];
+    if (atMs === undefined) {
+      delete this.state.wakeAtMs;
+      return [];
+    }
+    this.state.wakeAtMs = atMs;
+    return [{ kind: "wake", atMs }];
   }
 }

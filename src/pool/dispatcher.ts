@@ -1,0 +1,106 @@
+import type { FairAccount } from "../admission/waiting-request.ts";
+import { LeaseId } from "../protocol/ids.ts";
+import { loadWithout } from "./load-without.ts";
+import type { Option } from "./placement.ts";
+import type { PoolEffect } from "./pool-effect.ts";
+import type { PoolParts } from "./pool-parts.ts";
+import type { PoolRequest } from "./pool-request.ts";
+import { elapsedMsOf } from "./pool-request.ts";
+import type { PoolState } from "./pool-state.ts";
+
+/** Sends requests to replicas: each takes a slot, a lease, and its cost from the tenant's account. */
+export class Dispatcher {
+  readonly #parts: PoolParts;
+  readonly #state: PoolState;
+  readonly #epoch: string;
+
+  constructor(parts: PoolParts, state: PoolState, epoch: string) {
+    this.#parts = parts;
+    this.#state = state;
+    this.#epoch = epoch;
+  }
+
+  /** Sends a request to the replica that was chosen; `account` is the one that was charged for it. */
+  dispatch(
+    request: PoolRequest,
+    { replica, cachedTokens, foreseen }: Option,
+    account: FairAccount,
+    nowMs: number,
+  ): PoolEffect {
+    const { requestId, offer, promptTokens, outputTokens } = request;
+    const { tenantId, modelId, targets } = offer;
+    const outputTokensMax = request.clampedOutputTokensMax ?? offer.outputTokensMax;
+    this.#state.counts.dispatched += 1;
+    const dispatchNumber = this.#state.counts.dispatched;
+    const name = `${this.#epoch}.${dispatchNumber}`;
+    const leaseId = LeaseId.parse(name);
+    const { speedRatio } = replica.loadAt(nowMs);
+    const expected = { promptTokens, cachedTokens, outputTokensMax };
+    const known = { leaseId, tenantId, modelId, dispatchNumber, ...expected };
+    const promised = { tpotMs: targets.tpot?.limitMs, tbtMs: targets.tbtMaxMs };
+    replica.take({ ...known, ...promised, expectedOutputTokens: outputTokens }, nowMs);
+    replica.prefixes.note(offer.prefixes);
+    const { replicaId } = replica;
+    this.#parts.leases.add({
+      ...known,
+      requestId,
+      replicaId,
+      promptBytes: offer.promptBytes,
+      outputTokens,
+      isStreamed: offer.isStreamed,
+      costMs: request.costMs,
+      account,
+      speedRatio,
+      foreseen,
+      dispatchedAtMs: nowMs,
+      expiresAtMs: nowMs + this.#parts.limits.leaseMs,
+      isLost: false,
+    });
+    this.#noteExcess(request, leaseId, replicaId);
+    if (!offer.isRetry) this.#parts.tenants.count(tenantId, { kind: "admitted" }, nowMs);
+    const sent = { replicaId, endpointUrl: replica.endpointUrl, dispatch: name };
+    const dispatch = { ...sent, ...toForecast(request, foreseen, nowMs) };
+    return { kind: "dispatch", requestId, leaseId, dispatch };
+  }
+
+  /** Makes an excess request that has not begun give way, if one in profile is feasible without it. */
+  displaceFor(request: PoolRequest, nowMs: number): PoolEffect[] {
+    const { displacement, replicas, placement, mechanisms, leases } = this.#parts;
+    if (!mechanisms.displacement || !request.isInProfile) return [];
+    const displaced = displacement.choose(({ leaseId, replicaId }) => {
+      const replica = replicas.get(replicaId);
+      const lease = leases.get(leaseId);
+      if (replica === undefined || lease === undefined || lease.isLost) return false;
+      if (replica.conditionAt(nowMs) !== "ready") return false;
+      const moment = { nowMs, isQueueEmpty: false };
+      const without = loadWithout(replica.loadAt(nowMs), lease);
+      return placement.couldTake(request, replica, moment, without);
+    }, nowMs);
+    if (displaced === undefined) return [];
+    this.#state.counts.displaced += 1;
+    const { requestId, leaseId } = displaced;
+    return [{ kind: "displace", requestId, leaseId }];
+  }
+
+  /** A whole answer never says that it has begun, so it is not taken back either. */
+  #noteExcess(
+    { requestId, offer, isInProfile }: PoolRequest,
+    leaseId: LeaseId,
+    replicaId: Option["replicaId"],
+  ): void {
+    if (isInProfile || !offer.isStreamed) return;
+    this.#parts.displacement.dispatched({ leaseId, requestId, replicaId });
+  }
+}
+
+/** What the holder of a lease is told of how the pool sees its request. */
+function toForecast(request: PoolRequest, foreseen: Option["foreseen"], nowMs: number) {
+  const { clampedOutputTokensMax, limits, offeredAtMs, isInProfile } = request;
+  return {
+    queuedMs: nowMs - offeredAtMs,
+    firstTokenBudgetMs: Math.max(0, limits.ttftLimitMs - elapsedMsOf(request, nowMs)),
+    forecast: { ttftMs: foreseen.ttft.boundMs, tpotMs: foreseen.tpot.boundMs },
+    isInProfile,
+    ...(clampedOutputTokensMax !== undefined && { clampedOutputTokensMax }),
+  };
+}

@@ -1,0 +1,20 @@
+import type { ReplicaLoad } from "../replicas/replica-load.ts";
+import { attendedPairsOf } from "../step-cost/step-model.ts";
+import type { Lease } from "./lease-book.ts";
+
+/** A replica's load as it would be had it not been sent a request, which has no token there yet. */
+export function loadWithout(
+  load: ReplicaLoad,
+  { promptTokens, cachedTokens, outputTokens }: Lease,
+): ReplicaLoad {
+  const uncachedTokens = promptTokens - cachedTokens;
+  const pairs = attendedPairsOf(cachedTokens, uncachedTokens);
+  return {
+    ...load,
+    prefillTokens: Math.max(0, load.prefillTokens - uncachedTokens),
+    prefillPairs: Math.max(0, load.prefillPairs - pairs),
+    sequences: Math.max(0, load.sequences - 1),
+    kvTokens: Math.max(0, load.kvTokens - promptTokens),
+    kvTokensExpected: Math.max(0, load.kvTokensExpected - promptTokens - outputTokens),
+  };
+}

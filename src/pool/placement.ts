@@ -1,0 +1,198 @@
+import { checkFeasible, usableKvRatio } from "../admission/feasibility.ts";
+import type { HoldBack } from "../admission/hold-back.ts";
+import type { Random } from "../base/random.ts";
+import type { Calibration, PastForecast } from "../forecast/calibration.ts";
+import type { LatencyForecast } from "../forecast/latency.ts";
+import { forecastLatency, kvFitsQuickly } from "../forecast/latency.ts";
+import type { ReplicaLoad } from "../replicas/replica-load.ts";
+import type { Replica } from "../replicas/replica.ts";
+import type { Candidate } from "../routing/candidate.ts";
+import { whyNot } from "../routing/filter.ts";
+import { PICK_DEFAULTS, pickReplica } from "../routing/pick.ts";
+import { rendezvousWeight } from "../routing/rendezvous.ts";
+import type { Mechanisms } from "./mechanisms.ts";
+import type { PoolRequest } from "./pool-request.ts";
+import { elapsedMsOf } from "./pool-request.ts";
+import type { ReplicaWaits } from "./replica-waits.ts";
+
+/** A replica that a request could be sent to, and what is foreseen of it there. */
+export interface Option extends Candidate {
+  readonly replica: Replica;
+  readonly cachedTokens: number;
+  readonly foreseen: { readonly ttft: PastForecast; readonly tpot: PastForecast };
+  headroomRatio: number;
+  isFeasible: boolean;
+}
+
+/** Where a request goes, if anywhere, and where it would have been best off. */
+export interface Placed {
+  readonly chosen: Option | undefined;
+  /** Absent when no replica is fit at all. */
+  readonly best: Option | undefined;
+}
+
+/** What a placement draws on. */
+export interface PlacementParts {
+  readonly calibration: Calibration;
+  readonly waits: ReplicaWaits;
+  readonly holdBack: HoldBack;
+  readonly mechanisms: Mechanisms;
+  readonly random: Random;
+}
+
+/** When a request is placed, and beside whom. */
+export interface PlacementMoment {
+  readonly nowMs: number;
+  /** Nobody waits whom it could get in the way of. */
+  readonly isQueueEmpty: boolean;
+}
+
+/**
+ * Chooses the replica for one request: forecasts it on every fit one, widens that to bounds that hold
+ * at the promised level, keeps those where everybody's targets hold, and picks among them.
+ */
+export class Placement {
+  readonly #parts: PlacementParts;
+
+  constructor(parts: PlacementParts) {
+    this.#parts = parts;
+  }
+
+  /** Chooses the replica to send a request to now, if any can keep all promises. */
+  place(request: PoolRequest, replicas: Iterable<Replica>, moment: PlacementMoment): Placed {
+    const options: Option[] = [];
+    for (const replica of replicas) {
+      if (!isFit(replica, request, moment.nowMs)) continue;
+      options.push(this.#optionOf(request, replica, replica.loadAt(moment.nowMs), moment.nowMs));
+    }
+    const best = this.#hold(options, request, moment.isQueueEmpty);
+    const { random } = this.#parts;
+    return { chosen: pickReplica(options, { random, ...PICK_DEFAULTS }), best };
+  }
+
+  /** Whether a request could be sent to one replica, given this load of it. Draws no chance. */
+  couldTake(
+    request: PoolRequest,
+    replica: Replica,
+    moment: PlacementMoment,
+    load: ReplicaLoad = replica.loadAt(moment.nowMs),
+  ): boolean {
+    if (!isFit(replica, request, moment.nowMs)) return false;
+    const option = this.#optionOf(request, replica, load, moment.nowMs);
+    this.#hold([option], request, moment.isQueueEmpty);
+    return option.isFeasible;
+  }
+
+  #optionOf(request: PoolRequest, replica: Replica, load: ReplicaLoad, nowMs: number): Option {
+    const { offer, promptTokens, outputTokens } = request;
+    const limits = this.#limitsAt(request, nowMs);
+    const hitRatio = replica.prefixes.hitBytes(offer.prefixes) / Math.max(1, offer.promptBytes);
+    const cachedTokens = Math.floor(Math.min(1, hitRatio) * promptTokens);
+    const waits = this.#parts.waits.of(replica, load, promptTokens - cachedTokens, nowMs);
+    const forecast = forecastLatency({ promptTokens, cachedTokens, outputTokens }, load, waits);
+    const context = { profile: replica.profile, tenantId: offer.tenantId };
+    const foreseen = {
+      ttft: this.#bound("ttft", forecast, { ...context, targetMs: limits.ttftLimitMs }, nowMs),
+      tpot: this.#bound("tpot", forecast, { ...context, targetMs: limits.tpotLimitMs }, nowMs),
+    };
+    const { headroomRatio } = checkFeasible({
+      bounds: {
+        ttftMs: foreseen.ttft.boundMs,
+        tpotMs: foreseen.tpot.boundMs,
+        residentsTpotMs:
+          forecast.residentsTpotMs * (foreseen.tpot.boundMs / foreseen.tpot.predictedMs),
+        longestStepMs: forecast.longestStepMs,
+        e2eMs:
+          foreseen.ttft.boundMs + foreseen.tpot.boundMs * Math.max(0, request.outputTokensHigh - 1),
+      },
+      limits,
+      elapsedMs: elapsedMsOf(request, nowMs),
+      holdRatio: 1,
+      kvPeakTokens: this.#kvPeakTokens(replica, load, forecast, nowMs),
+      load: this.#parts.mechanisms.residents ? load : { ...load, ...UNGUARDED },
+      isInProfile: request.isInProfile,
+    });
+    return {
+      replicaId: replica.replicaId,
+      replica,
+      cachedTokens,
+      foreseen,
+      sequences: load.sequences,
+      capacity: this.#parts.waits.capacityOf(load),
+      capacityRatio: replica.health.capacityRatio(nowMs),
+      headroomRatio,
+      isFeasible: headroomRatio >= 0,
+      ttftMs: foreseen.ttft.boundMs,
+      reportAgeMs: replica.reportAgeMs(nowMs),
+      rendezvous: rendezvousWeight(request.routeHash, replica.hash),
+    };
+  }
+
+  #bound(
+    dimension: "ttft" | "tpot",
+    forecast: LatencyForecast,
+    context: Pick<PastForecast, "profile" | "tenantId" | "targetMs">,
+    nowMs: number,
+  ): PastForecast {
+    const { calibration, mechanisms } = this.#parts;
+    const predictedMs = dimension === "ttft" ? forecast.ttftMs : forecast.tpotMs;
+    const boundMs = mechanisms.margin
+      ? calibration.upperBoundMs(dimension, predictedMs, context, nowMs)
+      : predictedMs;
+    return { ...context, predictedMs, boundMs };
+  }
+
+  /** Reckoned over all residents only where the sum of all ends, which never are there at once, is too much. */
+  #kvPeakTokens(
+    replica: Replica,
+    load: ReplicaLoad,
+    forecast: LatencyForecast,
+    nowMs: number,
+  ): number {
+    if (kvFitsQuickly(forecast, load, usableKvRatio(false))) return forecast.kvPeakTokens;
+    const ownTokens = forecast.kvPeakTokens - load.kvTokensExpected;
+    const residentsTokens = this.#parts.waits.kvPeakTokens(replica, load, nowMs);
+    return Math.min(forecast.kvPeakTokens, residentsTokens + ownTokens);
+  }
+
+  /**
+   * Takes from every option's headroom what is held back from a request beyond its guarantee. Returns
+   * the option that has most.
+   */
+  #hold(
+    options: readonly Option[],
+    request: PoolRequest,
+    isQueueEmpty: boolean,
+  ): Option | undefined {
+    const { mechanisms, holdBack } = this.#parts;
+    let best: Option | undefined;
+    for (const option of options) {
+      if (best === undefined || option.headroomRatio > best.headroomRatio) best = option;
+    }
+    if (best === undefined) return undefined;
+    const { headroomRatio } = best;
+    const holdRatio = request.isInProfile
+      ? 1
+      : holdBack.excessRatio({ queueIsEmpty: isQueueEmpty, headroomRatio });
+    for (const option of options) {
+      option.headroomRatio -= 1 - holdRatio;
+      option.isFeasible = !mechanisms.admission || option.headroomRatio >= 0;
+    }
+    return best;
+  }
+
+  /** What is late already has no first token to hurry for; only without drops does it come so far. */
+  #limitsAt(request: PoolRequest, nowMs: number): PoolRequest["limits"] {
+    const { limits } = request;
+    if (this.#parts.mechanisms.drop || elapsedMsOf(request, nowMs) < limits.ttftLimitMs) {
+      return limits;
+    }
+    return { ...limits, ttftLimitMs: Infinity, e2eLimitMs: Infinity };
+  }
+}
+
+const UNGUARDED = { tightestTpotMs: Infinity, tightestTbtMs: Infinity } as const;
+
+function isFit(replica: Replica, request: PoolRequest, nowMs: number): boolean {
+  return whyNot(replica.factsAt(nowMs), request.offer) === undefined;
+}

@@ -1,0 +1,126 @@
+import { Displacement } from "../admission/displacement.ts";
+import { HoldBack } from "../admission/hold-back.ts";
+import { RetryAfter } from "../admission/retry-after.ts";
+import { WaitQueue } from "../admission/wait-queue.ts";
+import type { Random } from "../base/random.ts";
+import { randomOf } from "../base/random.ts";
+import { Calibration } from "../forecast/calibration.ts";
+import { OutputLengths } from "../forecast/output-lengths.ts";
+import type { ReplicaLoad } from "../replicas/replica-load.ts";
+import { ReplicaSet } from "../replicas/replica-set.ts";
+import type { Capacity } from "./capacity.ts";
+import { capacityOf } from "./capacity.ts";
+import type { IntakeParts } from "./intake.ts";
+import type { Lease } from "./lease-book.ts";
+import { LeaseBook } from "./lease-book.ts";
+import type { Mechanisms } from "./mechanisms.ts";
+import { Placement } from "./placement.ts";
+import type { PoolLimits } from "./pool-limits.ts";
+import type { PoolState } from "./pool-state.ts";
+import { ReplicaWaits } from "./replica-waits.ts";
+import { Teacher } from "./teacher.ts";
+import { TenantBook } from "./tenant-book.ts";
+import { TokenEstimate } from "./token-estimate.ts";
+
+/** Replicas come, go and change their speed; what a pool can do is measured anew after so long. */
+const CAPACITY_AGE_MS_MAX = 1_000;
+const HOLD_BACK_INTERVAL_MS = 1_000;
+
+/** The cores that a pool is made of, each over its own part of the state. */
+export class PoolParts {
+  readonly limits: PoolLimits;
+  readonly mechanisms: Mechanisms;
+  readonly random: Random;
+  readonly replicas: ReplicaSet;
+  readonly leases: LeaseBook;
+  readonly tenants: TenantBook;
+  readonly queue: WaitQueue;
+  readonly displacement: Displacement;
+  readonly retryAfter: RetryAfter;
+  readonly intake: IntakeParts;
+  readonly placement: Placement;
+  readonly teacher: Teacher;
+  readonly #state: PoolState;
+  readonly #holdBack: HoldBack;
+  readonly #calibration: Calibration;
+
+  constructor(state: PoolState, limits: PoolLimits, mechanisms: Mechanisms) {
+    this.#state = state;
+    this.limits = limits;
+    this.mechanisms = mechanisms;
+    this.random = randomOf(state.random);
+    this.replicas = new ReplicaSet(
+      { replicasMax: limits.replicasMax, countsLedger: mechanisms.ledger },
+      state.replicas,
+    );
+    this.leases = new LeaseBook(limits.leasesMax, state.leases);
+    this.tenants = new TenantBook(limits.tenantsMax, state.tenants);
+    this.queue = new WaitQueue(
+      {
+        requestsMax: limits.queueMax,
+        tenantRequestsMax: limits.queueMax,
+        isFair: mechanisms.fairness,
+        ages: mechanisms.aging,
+      },
+      state.queue,
+    );
+    this.displacement = new Displacement({}, state.displacement);
+    this.#holdBack = new HoldBack({}, state.holdBack);
+    this.retryAfter = new RetryAfter({}, state.retryAfter);
+    this.#calibration = new Calibration({}, state.calibration);
+    const outputLengths = new OutputLengths({}, state.outputLengths);
+    const tokenEstimate = new TokenEstimate(state.tokenEstimate);
+    this.intake = { tokenEstimate, outputLengths, firstTokenMsMax: limits.firstTokenMsMax };
+    this.placement = new Placement({
+      calibration: this.#calibration,
+      waits: new ReplicaWaits(outputLengths),
+      holdBack: this.#holdBack,
+      mechanisms,
+      random: this.random,
+    });
+    this.teacher = new Teacher(this, this.#calibration);
+  }
+
+  /** What costs are reckoned in, measured anew now and then; `undefined` while no replica is ready. */
+  capacity(nowMs: number): Capacity | undefined {
+    const known = this.#state.capacity;
+    if (known !== undefined && nowMs - known.measuredAtMs < CAPACITY_AGE_MS_MAX) return known;
+    const loads: ReplicaLoad[] = [];
+    for (const replica of this.replicas) {
+      if (replica.conditionAt(nowMs) === "ready") loads.push(replica.loadAt(nowMs));
+    }
+    const measured = capacityOf(loads);
+    // While nobody is ready, what was there last is the best guess of what will be.
+    if (measured !== undefined) this.#state.capacity = { ...measured, measuredAtMs: nowMs };
+    return this.#state.capacity;
+  }
+
+  /** GPU-ms that the pool has in a millisecond; 0 before any replica was ready. */
+  rateMsPerMs(nowMs: number): number {
+    return this.capacity(nowMs)?.rateMsPerMs ?? 0;
+  }
+
+  /** Lets more or less excess in, by whether promises hold. */
+  holdBack(nowMs: number): void {
+    if (nowMs - (this.#state.heldBackAtMs ?? -Infinity) < HOLD_BACK_INTERVAL_MS) return;
+    this.#state.heldBackAtMs = nowMs;
+    this.#holdBack.update(this.tenants.isAnyBurning(nowMs), nowMs);
+  }
+
+  /** Gives back a lease's slot. */
+  release(lease: Lease): void {
+    this.replicas.release(lease);
+  }
+
+  checkInvariants(): void {
+    this.queue.checkInvariants();
+    this.leases.checkInvariants();
+    this.tenants.checkInvariants();
+    this.replicas.checkInvariants((leaseId) => this.leases.get(leaseId)?.isLost === false);
+    this.displacement.checkInvariants();
+    this.#holdBack.checkInvariants();
+    this.retryAfter.checkInvariants();
+    this.#calibration.checkInvariants();
+    this.intake.outputLengths.checkInvariants();
+  }
+}

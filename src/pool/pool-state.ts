@@ -1,0 +1,75 @@
+import type { DisplacementState } from "../admission/displacement.ts";
+import { emptyDisplacement } from "../admission/displacement.ts";
+import type { HoldBackState } from "../admission/hold-back.ts";
+import { HoldBack } from "../admission/hold-back.ts";
+import type { RetryAfterState } from "../admission/retry-after.ts";
+import type { WaitQueueState } from "../admission/wait-queue.ts";
+import { emptyWaitQueue } from "../admission/wait-queue.ts";
+import type { RandomState } from "../base/random.ts";
+import type { CalibrationState } from "../forecast/calibration.ts";
+import { Calibration } from "../forecast/calibration.ts";
+import type { OutputLengthsState } from "../forecast/output-lengths.ts";
+import type { RequestId } from "../protocol/ids.ts";
+import type { ReplicaSetState } from "../replicas/replica-set.ts";
+import type { Capacity } from "./capacity.ts";
+import type { LeaseBookState } from "./lease-book.ts";
+import type { PoolRequest } from "./pool-request.ts";
+import type { TenantBookState } from "./tenant-book.ts";
+import type { TokenEstimateState } from "./token-estimate.ts";
+import { TokenEstimate } from "./token-estimate.ts";
+
+/** All that a pool remembers: copied, it is a snapshot that another pool goes on from. */
+export interface PoolState {
+  readonly random: RandomState;
+  readonly replicas: ReplicaSetState;
+  readonly leases: LeaseBookState;
+  readonly tenants: TenantBookState;
+  readonly queue: WaitQueueState;
+  /** Those that the queue holds by name. */
+  readonly waiting: Map<RequestId, PoolRequest>;
+  readonly displacement: DisplacementState;
+  readonly holdBack: HoldBackState;
+  readonly retryAfter: RetryAfterState;
+  readonly calibration: CalibrationState;
+  readonly outputLengths: OutputLengthsState;
+  readonly tokenEstimate: TokenEstimateState;
+  readonly counts: PoolCounts;
+  queueMax: number;
+  /** Of those that wait, in GPU-ms; costs are whole 1/1024 ms, so that the sum stays exact. */
+  waitingCostMs: number;
+  /** Until then a pool that has just begun knows too little. */
+  readonly relearnUntilMs: number;
+  wakeAtMs?: number;
+  capacity?: Capacity & { readonly measuredAtMs: number };
+  heldBackAtMs?: number;
+}
+
+/** Verdicts of this life of the pool. */
+export interface PoolCounts {
+  offered: number;
+  dispatched: number;
+  rejected: number;
+  displaced: number;
+}
+
+/** A pool that has heard of nothing yet. */
+export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
+  return {
+    random: { value: seed >>> 0 },
+    replicas: new Map(),
+    leases: new Map(),
+    tenants: new Map(),
+    queue: emptyWaitQueue(),
+    waiting: new Map(),
+    displacement: emptyDisplacement(),
+    holdBack: new HoldBack().state,
+    retryAfter: { entries: [], added: 0 },
+    calibration: new Calibration().state,
+    outputLengths: { byModel: new Map() },
+    tokenEstimate: new TokenEstimate().state,
+    counts: { offered: 0, dispatched: 0, rejected: 0, displaced: 0 },
+    queueMax: 0,
+    waitingCostMs: 0,
+    relearnUntilMs,
+  };
+}

@@ -1,0 +1,229 @@
+import { DEFAULT_OVERLOAD_LADDER, nextStep } from "../admission/overload-ladder.ts";
+import type { RequestId } from "../protocol/ids.ts";
+import type { Replica } from "../replicas/replica.ts";
+import { Dispatcher } from "./dispatcher.ts";
+import { clamped, toPoolRequest } from "./intake.ts";
+import { isUnattainable, latestStartAtMs } from "./latest-start.ts";
+import type { Offer, Rejection } from "./offer.ts";
+import type { Option, Placed } from "./placement.ts";
+import type { PoolEffect } from "./pool-effect.ts";
+import type { PoolParts } from "./pool-parts.ts";
+import type { PoolRequest } from "./pool-request.ts";
+import { elapsedMsOf, targetMsOf } from "./pool-request.ts";
+import type { PoolState } from "./pool-state.ts";
+import { Refuser } from "./refuser.ts";
+import { accountOf, WaitingList } from "./waiting-list.ts";
+
+/** Requests tried before a new one, whose turn may be theirs; more would make arrivals expensive. */
+const TRIES_PER_ARRIVAL = 8;
+/** Requests tried when something has become free; what is left over is tried at the next event. */
+const TRIES_PER_EVENT = 64;
+const CANDIDATES_MAX = 32;
+const NOWHERE: Placed = { chosen: undefined, best: undefined };
+
+/** Whether a request waits now, or why it cannot. */
+type Waits =
+  | { readonly kind: "waits"; readonly effects: PoolEffect[] }
+  | { readonly kind: "cannot"; readonly reason: Rejection["reason"] };
+
+/** Gives every offer its verdict: now, later or never. */
+export class Reception {
+  readonly #parts: PoolParts;
+  readonly #state: PoolState;
+  readonly #dispatcher: Dispatcher;
+  readonly #refuser: Refuser;
+  readonly #list: WaitingList;
+
+  constructor(parts: PoolParts, state: PoolState, epoch: string) {
+    this.#parts = parts;
+    this.#state = state;
+    this.#dispatcher = new Dispatcher(parts, state, epoch);
+    this.#refuser = new Refuser(parts, state);
+    this.#list = new WaitingList(parts.queue, state);
+  }
+
+  /** When the next verdict on somebody who waits is due. */
+  nextDueAtMs(nowMs: number): number | undefined {
+    const dropAtMs = this.#parts.queue.nextDropAtMs;
+    const { relearnUntilMs } = this.#state;
+    if (dropAtMs === undefined || relearnUntilMs <= nowMs) return dropAtMs;
+    return Math.min(dropAtMs, relearnUntilMs);
+  }
+
+  /** Takes an offer in. */
+  receive(offer: Offer, nowMs: number): PoolEffect[] {
+    const { tenants, intake, queue } = this.#parts;
+    const request = toPoolRequest(offer, intake, this.#parts.capacity(nowMs), nowMs);
+    this.#state.counts.offered += 1;
+    tenants.arrives(offer.tenantId, offer.share, offer.targets);
+    request.isInProfile = this.#claim(request, nowMs);
+    if (!offer.isRetry) {
+      const { isInProfile, costMs } = request;
+      tenants.count(offer.tenantId, { kind: "offered", isInProfile, costMs }, nowMs);
+    }
+    if (queue.size > 0) return this.#takeTurn(request, nowMs);
+    const placed = this.#place(request, nowMs);
+    if (placed.chosen !== undefined) return [this.#seat(request, placed.chosen, nowMs)];
+    return [
+      ...this.#dispatcher.displaceFor(request, nowMs),
+      ...this.#settle(request, placed, nowMs),
+    ];
+  }
+
+  /** Lets those who wait have what has become free, on one replica or anywhere. */
+  serve(nowMs: number, changed?: Replica): PoolEffect[] {
+    return this.#serveInTurn(nowMs, TRIES_PER_EVENT, new Set(), changed);
+  }
+
+  /** Gives up on those whose time has come. */
+  dropDue(nowMs: number): PoolEffect[] {
+    return this.#parts.queue.takeDue(nowMs).flatMap(({ requestId }) => {
+      const request = this.#list.forget(requestId);
+      return this.#settle(request, this.#place(request, nowMs), nowMs, "deadline-passed");
+    });
+  }
+
+  /** Takes a request back that waits. */
+  withdraw(requestId: RequestId, nowMs: number): PoolEffect[] {
+    const request = this.#list.remove(requestId);
+    if (request === undefined) return [];
+    return [this.#refuser.refuse(request, { reason: "withdrawn" }, nowMs)];
+  }
+
+  /** Those who wait go first, as far as it is their turn. */
+  #takeTurn(request: PoolRequest, nowMs: number): PoolEffect[] {
+    const effects = this.#settle(request, NOWHERE, nowMs);
+    const tried = new Set<RequestId>();
+    effects.push(...this.#serveInTurn(nowMs, TRIES_PER_ARRIVAL, tried));
+    const { requestId } = request;
+    if (!this.#parts.queue.has(requestId) || tried.has(requestId)) return effects;
+    return [...effects, ...this.#tryWaiting(requestId, nowMs)];
+  }
+
+  #serveInTurn(
+    nowMs: number,
+    triesMax: number,
+    tried: Set<RequestId>,
+    changed?: Replica,
+  ): PoolEffect[] {
+    const { queue, leases } = this.#parts;
+    const effects: PoolEffect[] = [];
+    let hasServed = queue.size > 0;
+    while (hasServed) {
+      hasServed = false;
+      for (const { requestId } of queue.candidates(nowMs, CANDIDATES_MAX)) {
+        if (tried.has(requestId)) continue;
+        if (tried.size >= triesMax || leases.isFull) return effects;
+        tried.add(requestId);
+        effects.push(...this.#tryWaiting(requestId, nowMs, changed));
+        // What is served changes whose turn it is.
+        hasServed = !queue.has(requestId);
+        if (hasServed) break;
+      }
+    }
+    return effects;
+  }
+
+  /** Dispatches a request that waits, if it can be. Where only one replica changed, that one is asked first. */
+  #tryWaiting(requestId: RequestId, nowMs: number, changed?: Replica): PoolEffect[] {
+    const request = this.#list.get(requestId);
+    if (!request.isInProfile && this.#claim(request, nowMs)) this.#list.promote(request, nowMs);
+    const moment = { nowMs, isQueueEmpty: false };
+    const isPossible =
+      changed === undefined || this.#parts.placement.couldTake(request, changed, moment);
+    const { chosen } = isPossible ? this.#place(request, nowMs) : NOWHERE;
+    if (chosen === undefined) return this.#dispatcher.displaceFor(request, nowMs);
+    const account = this.#list.take(requestId);
+    return [this.#dispatcher.dispatch(request, chosen, account, nowMs)];
+  }
+
+  /** Dispatches a request that has not waited. */
+  #seat(request: PoolRequest, chosen: Option, nowMs: number): PoolEffect {
+    const account = accountOf(request);
+    this.#parts.queue.charge(account, request.costMs);
+    return this.#dispatcher.dispatch(request, chosen, account, nowMs);
+  }
+
+  /** Goes down the tenant's ladder with a request that cannot be placed now. */
+  #settle(
+    given: PoolRequest,
+    { best }: Placed,
+    nowMs: number,
+    lateReason?: "deadline-passed",
+  ): PoolEffect[] {
+    const { intake } = this.#parts;
+    let request = given;
+    let reason: Rejection["reason"] = lateReason ?? "infeasible";
+    for (;;) {
+      const targetMs = targetMsOf(request);
+      const waitedRatio = elapsedMsOf(request, nowMs) / targetMs;
+      const ladder = request.offer.overload ?? DEFAULT_OVERLOAD_LADDER;
+      const { step, taken } = nextStep(ladder, { waitedRatio, taken: request.ladderTaken });
+      request.ladderTaken = step.kind === "queue" ? taken + 1 : taken;
+      if (step.kind === "queue" && lateReason === undefined) {
+        request.ladderTaken = taken;
+        const waits = this.#letWait(request, step.ratio * targetMs, nowMs);
+        if (waits.kind === "waits") return waits.effects;
+        request.ladderTaken = taken + 1;
+        reason = waits.reason;
+      } else if (step.kind === "clamp") {
+        request = clamped(request, step.outputTokensMax, intake, this.#parts.capacity(nowMs));
+        const { chosen } = this.#place(request, nowMs);
+        if (chosen !== undefined) return [this.#seat(request, chosen, nowMs)];
+      } else if (step.kind === "fallback" || step.kind === "reject") {
+        const fallback = step.kind === "fallback" ? { fallbackModelId: step.modelId } : {};
+        const facts = { reason, predictedWaitMs: best?.ttftMs, ...fallback };
+        return [this.#refuser.refuse(request, facts, nowMs)];
+      }
+    }
+  }
+
+  /** Lets a request wait, until its target is spent up to a point, or says why it cannot. */
+  #letWait(request: PoolRequest, elapsedMsMax: number, nowMs: number): Waits {
+    const startAtMs = this.#latestStartAtMs(request, nowMs);
+    if (startAtMs === undefined) return { kind: "cannot", reason: "no-replica" };
+    if (startAtMs <= nowMs) {
+      const isHopeless = isUnattainable(request, this.#parts.replicas, nowMs);
+      return { kind: "cannot", reason: isHopeless ? "unattainable" : "infeasible" };
+    }
+    if (!this.#parts.mechanisms.queue) return { kind: "cannot", reason: "infeasible" };
+    const room = this.#list.roomFor(request);
+    if (room === "full") return { kind: "cannot", reason: "queue-full" };
+    const goes = room === "free" ? undefined : this.#list.remove(room);
+    const effects =
+      goes === undefined ? [] : [this.#refuser.refuse(goes, { reason: "queue-full" }, nowMs)];
+    const spentAtMs = nowMs + elapsedMsMax - elapsedMsOf(request, nowMs);
+    this.#list.add(request, Math.min(startAtMs, spentAtMs), nowMs);
+    return { kind: "waits", effects };
+  }
+
+  /** The last instant at which the request could begin and be in time; `undefined`: nowhere, ever. */
+  #latestStartAtMs(request: PoolRequest, nowMs: number): number | undefined {
+    const { mechanisms, limits, replicas } = this.#parts;
+    const { relearnUntilMs } = this.#state;
+    const startAtMs = latestStartAtMs(request, replicas, nowMs);
+    if (startAtMs !== undefined) {
+      return mechanisms.drop ? startAtMs : request.offeredAtMs + limits.firstTokenMsMax;
+    }
+    const { excludedReplicaIds } = request.offer;
+    const isExpected = [...replicas].some(
+      (replica) => replica.isExpected(nowMs) && !excludedReplicaIds.includes(replica.replicaId),
+    );
+    return isExpected && relearnUntilMs > nowMs ? relearnUntilMs : undefined;
+  }
+
+  #place(request: PoolRequest, nowMs: number): Placed {
+    const { placement, replicas, leases, queue } = this.#parts;
+    if (leases.isFull) return NOWHERE;
+    // A pool that has just begun knows only what its replicas say: first come those with a right.
+    if (!request.isInProfile && nowMs < this.#state.relearnUntilMs) return NOWHERE;
+    return placement.place(request, replicas, { nowMs, isQueueEmpty: queue.size === 0 });
+  }
+
+  /** Takes a request's cost from what its tenant is guaranteed, if it is within that. */
+  #claim({ offer, costMs }: PoolRequest, nowMs: number): boolean {
+    const { mechanisms, tenants } = this.#parts;
+    if (!mechanisms.guarantees) return true;
+    return tenants.take(offer.tenantId, costMs, this.#parts.rateMsPerMs(nowMs), nowMs);
+  }
+}

@@ -1,0 +1,108 @@
+import type { WaitQueue } from "../admission/wait-queue.ts";
+import type { Calibration } from "../forecast/calibration.ts";
+import type { ReplicaSet } from "../replicas/replica-set.ts";
+import { TPOT_TOKENS_MIN } from "../slo/deadlines.ts";
+import type { Capacity } from "./capacity.ts";
+import type { IntakeParts } from "./intake.ts";
+import { costMsOf } from "./intake.ts";
+import type { Lease } from "./lease-book.ts";
+import type { Mechanisms } from "./mechanisms.ts";
+import type { Outcome } from "./offer.ts";
+import type { TenantBook } from "./tenant-book.ts";
+
+/** What learns from how requests fare. */
+export interface TeacherParts {
+  readonly intake: IntakeParts;
+  readonly replicas: ReplicaSet;
+  readonly tenants: TenantBook;
+  readonly queue: WaitQueue;
+  readonly mechanisms: Mechanisms;
+  capacity(nowMs: number): Capacity | undefined;
+  rateMsPerMs(nowMs: number): number;
+}
+
+/** Holds what was foreseen of a request against what came, and tells everybody who can learn from it. */
+export class Teacher {
+  readonly #parts: TeacherParts;
+  readonly #calibration: Calibration;
+
+  constructor(parts: TeacherParts, calibration: Calibration) {
+    this.#parts = parts;
+    this.#calibration = calibration;
+  }
+
+  /** The first token came so long after the dispatch. */
+  started(lease: Lease, firstTokenAfterMs: number, nowMs: number): void {
+    const actualMs = Math.max(0, firstTokenAfterMs);
+    this.#calibration.learn("ttft", { ...lease.foreseen.ttft, actualMs }, nowMs);
+  }
+
+  /** The request has ended, well or not. */
+  ended(lease: Lease, outcome: Outcome, nowMs: number): void {
+    const isOver = outcome.kind === "completed";
+    if (lease.startedAtMs === undefined && outcome.firstTokenAfterMs !== undefined) {
+      this.started(lease, outcome.firstTokenAfterMs, nowMs);
+    } else if (lease.startedAtMs === undefined && lease.isStreamed && !isOver) {
+      // It had none by then, so it would have taken at least as long.
+      const sample = { ...lease.foreseen.ttft, atLeastMs: nowMs - lease.dispatchedAtMs };
+      this.#calibration.learnCensored("ttft", sample, nowMs);
+    }
+    this.#learnTokens(lease, outcome, isOver, nowMs);
+    this.#judgeReplica(lease, outcome, nowMs);
+    this.#correctCost(lease, outcome, nowMs);
+    const { attainment } = outcome;
+    if (attainment === undefined) return;
+    this.#parts.tenants.count(
+      lease.tenantId,
+      { kind: "ended", attainment, costMs: lease.costMs },
+      nowMs,
+    );
+  }
+
+  #learnTokens(lease: Lease, outcome: Outcome, isOver: boolean, nowMs: number): void {
+    const { intake, replicas } = this.#parts;
+    const { promptTokens, outputTokens, decodeMs } = outcome;
+    const { promptBytes } = lease;
+    if (promptTokens !== undefined) {
+      intake.tokenEstimate.learn({ promptBytes, promptTokens }, nowMs);
+    }
+    if (outputTokens === undefined) return;
+    const isCensored = !isOver || outputTokens >= (lease.outputTokensMax ?? Infinity);
+    intake.outputLengths.learn(lease, outputTokens, nowMs, { isCensored });
+    if (isOver && decodeMs !== undefined && outputTokens >= TPOT_TOKENS_MIN) {
+      const actualMs = decodeMs / (outputTokens - 1);
+      this.#calibration.learn("tpot", { ...lease.foreseen.tpot, actualMs }, nowMs);
+      const { predictedMs } = lease.foreseen.tpot;
+      const { speedRatio } = lease;
+      if (!lease.isLost) {
+        replicas.get(lease.replicaId)?.learn({ predictedMs, actualMs, speedRatio });
+      }
+    }
+  }
+
+  #judgeReplica(lease: Lease, { kind }: Outcome, nowMs: number): void {
+    if (lease.isLost || !this.#parts.mechanisms.ejection) return;
+    if (kind === "completed") this.#parts.replicas.succeeded(lease, nowMs);
+    if (kind === "upstream-failed") this.#parts.replicas.failed(lease, nowMs);
+  }
+
+  /** What it cost is known only now; one that was never begun cost nothing. */
+  #correctCost(lease: Lease, outcome: Outcome, nowMs: number): void {
+    const { queue, tenants } = this.#parts;
+    const capacity = this.#parts.capacity(nowMs);
+    const { promptTokens = lease.promptTokens, cachedTokens = 0, outputTokens } = outcome;
+    const hasBegun = lease.startedAtMs !== undefined || outputTokens !== undefined;
+    const actualMs =
+      hasBegun || outcome.kind === "completed"
+        ? costMsOf(
+            { promptTokens, cachedTokens, outputTokens: outputTokens ?? lease.outputTokens },
+            capacity,
+          )
+        : 0;
+    const deltaMs = actualMs - lease.costMs;
+    queue.correct(lease.account, deltaMs);
+    if (lease.account.isInProfile) {
+      tenants.correct(lease.tenantId, deltaMs, this.#parts.rateMsPerMs(nowMs), nowMs);
+    }
+  }
+}

@@ -1,0 +1,169 @@
+import { assert } from "../base/assert.ts";
+import type { TenantId } from "../protocol/ids.ts";
+import type { AttainmentEvent, AttainmentWindowState } from "../slo/attainment-window.ts";
+import { AttainmentWindow } from "../slo/attainment-window.ts";
+import { budgetRatioOf, isContractBroken } from "../slo/error-budget.ts";
+import type { SloTargets } from "../slo/targets.ts";
+import type { CostBucketState, CostProfile } from "../tenants/cost-bucket.ts";
+import { CostBucket, costProfile } from "../tenants/cost-bucket.ts";
+import type { TenantShare } from "../tenants/share.ts";
+
+/** What is remembered of one tenant. */
+export interface TenantState {
+  readonly bucket: CostBucketState;
+  readonly window: AttainmentWindowState;
+  share: TenantShare;
+  budgetRatio: number;
+  /** Requests of its that wait or run here; while there are any it is not forgotten. */
+  present: number;
+}
+
+/** The tenants heard of, the one longest unheard of first. */
+export type TenantBookState = Map<TenantId, TenantState>;
+
+/** Over so long a tenant's promise is looked at to say whether excess must be held back more. */
+const BURN_WINDOW_MS = 300_000;
+
+interface Account {
+  readonly state: TenantState;
+  readonly bucket: CostBucket;
+  readonly window: AttainmentWindow;
+}
+
+/**
+ * What a pool knows of each tenant: what of its guarantee is used, and whether its promise holds.
+ * At its bound the tenant longest unheard of is forgotten, but never
+ * one with requests here, which the pool's own bounds limit.
+ */
+export class TenantBook {
+  readonly state: TenantBookState;
+  readonly #tenantsMax: number;
+  readonly #accounts = new Map<TenantId, Account>();
+
+  constructor(tenantsMax: number, state: TenantBookState = new Map()) {
+    this.#tenantsMax = tenantsMax;
+    this.state = state;
+    for (const [tenantId, tenant] of state) this.#accounts.set(tenantId, accountOf(tenant));
+  }
+
+  get size(): number {
+    return this.state.size;
+  }
+
+  /** Notes that a tenant offers a request, under the share and targets that it has now. */
+  arrives(tenantId: TenantId, share: TenantShare, targets: SloTargets): void {
+    const known = this.state.get(tenantId);
+    const state = known ?? newTenant(share);
+    state.share = share;
+    state.budgetRatio = budgetRatioOf(targets);
+    state.present += 1;
+    this.state.delete(tenantId);
+    if (known === undefined) this.#makeRoom();
+    this.state.set(tenantId, state);
+    if (known === undefined) this.#accounts.set(tenantId, accountOf(state));
+  }
+
+  /** Notes that one of a tenant's requests neither waits nor runs here any more. */
+  leaves(tenantId: TenantId): void {
+    const tenant = this.#account(tenantId).state;
+    tenant.present -= 1;
+    assert(tenant.present >= 0, "a request leaves once");
+  }
+
+  /** Takes a request's cost from what its tenant is guaranteed; false: it is excess. */
+  take(tenantId: TenantId, costMs: number, capacityMsPerMs: number, nowMs: number): boolean {
+    const { state, bucket } = this.#account(tenantId);
+    return bucket.take(costMs, profileOf(state, capacityMsPerMs), nowMs);
+  }
+
+  /** Corrects what was taken by what it came to; negative gives back. */
+  correct(tenantId: TenantId, deltaMs: number, capacityMsPerMs: number, nowMs: number): void {
+    const { state, bucket } = this.#account(tenantId);
+    bucket.correct(deltaMs, profileOf(state, capacityMsPerMs), nowMs);
+  }
+
+  /** How long until a request of this cost would be within the guarantee. */
+  inProfileAfterMs(
+    tenantId: TenantId,
+    costMs: number,
+    capacityMsPerMs: number,
+    nowMs: number,
+  ): number {
+    const { state, bucket } = this.#account(tenantId);
+    return bucket.inProfileAfterMs(costMs, profileOf(state, capacityMsPerMs), nowMs);
+  }
+
+  /** Counts what became of one of a tenant's requests. */
+  count(tenantId: TenantId, event: AttainmentEvent, nowMs: number): void {
+    this.#account(tenantId).window.add(event, nowMs);
+  }
+
+  shareOf(tenantId: TenantId): TenantShare {
+    return this.#account(tenantId).state.share;
+  }
+
+  /** A tenant's counts, for people and dashboards. */
+  windowOf(tenantId: TenantId): AttainmentWindow {
+    return this.#account(tenantId).window;
+  }
+
+  /** Whether the promise to any tenant is broken at present. Linear in the tenants. */
+  isAnyBurning(nowMs: number): boolean {
+    for (const { state, window } of this.#accounts.values()) {
+      if (isContractBroken(window.sum(BURN_WINDOW_MS, nowMs), state.budgetRatio)) return true;
+    }
+    return false;
+  }
+
+  checkInvariants(): void {
+    const absent = [...this.state.values()].filter(({ present }) => present === 0).length;
+    assert(
+      absent === 0 || this.state.size <= this.#tenantsMax,
+      "the tenants are within their bound",
+    );
+    assert(this.#accounts.size === this.state.size, "every tenant has one account");
+    for (const [tenantId, { state, window }] of this.#accounts) {
+      assert(this.state.get(tenantId) === state, "an account is the one remembered");
+      assert(state.present >= 0, "nobody has a negative number of requests");
+      window.checkInvariants();
+    }
+  }
+
+  #account(tenantId: TenantId): Account {
+    const account = this.#accounts.get(tenantId);
+    assert(account !== undefined, "a tenant with requests here is known");
+    return account;
+  }
+
+  #makeRoom(): void {
+    if (this.state.size < this.#tenantsMax) return;
+    for (const [tenantId, { present }] of this.state) {
+      if (present > 0) continue;
+      this.state.delete(tenantId);
+      this.#accounts.delete(tenantId);
+      return;
+    }
+  }
+}
+
+function newTenant(share: TenantShare): TenantState {
+  return {
+    bucket: new CostBucket().state,
+    window: new AttainmentWindow().state,
+    share,
+    budgetRatio: 0,
+    present: 0,
+  };
+}
+
+function accountOf(state: TenantState): Account {
+  return {
+    state,
+    bucket: new CostBucket(state.bucket),
+    window: new AttainmentWindow({}, state.window),
+  };
+}
+
+function profileOf({ share }: TenantState, capacityMsPerMs: number): CostProfile {
+  return costProfile(share.guaranteedRatio * capacityMsPerMs);
+}
