@@ -23,7 +23,7 @@ export interface CacheAwareOptions {
  * What the router's command line sets unless told otherwise (`router_args.py`). A tree is bounded by
  * 2²⁶ characters there, and a token has about four.
  */
-export const SGLANG_DEFAULTS: CacheAwareOptions = {
+const SGLANG_DEFAULTS: CacheAwareOptions = {
   matchRatioMin: 0.3,
   imbalanceRequests: 64,
   imbalanceRatio: 1.5,

@@ -1,7 +1,7 @@
 import type { Candidate } from "./candidate.ts";
 
 /** How far above its fair share of a pool's requests a replica may be. */
-export const LOAD_BOUND_RATIO = 1.25;
+const LOAD_BOUND_RATIO = 1.25;
 
 type Loaded = Pick<Candidate, "sequences" | "capacity" | "capacityRatio">;
 

@@ -25,8 +25,8 @@ export interface FitRequest {
 /**
  * Says what keeps a request from a replica whatever it would have to wait there, or `undefined`.
  *
- * The reasons are in order of how long they last: for a request that was refused, the first one that
- * no waiting removes says most, and only `full` ends by itself within a request's time.
+ * Of several reasons the one is named that lasts longest. Only `full` ends by itself within a
+ * request's time: for a replica that is full and nothing else a request may wait.
  */
 export function whyNot(replica: ReplicaFacts, request: FitRequest): Unfit | undefined {
   if (request.excludedReplicaIds.includes(replica.replicaId)) return "excluded";

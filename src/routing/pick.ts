@@ -3,15 +3,15 @@ import type { Random } from "../base/random.ts";
 import { capacityOf, isBelowCeiling, poolLoad } from "./bounded-load.ts";
 import type { Candidate } from "./candidate.ts";
 
-/** Headrooms closer than this say the same: a forecast is not better than a few percent. */
-export const NEAR_HEADROOM_RATIO = 0.02;
+/** Headrooms closer than this say the same: no forecast is better than a few percent. */
+const NEAR_HEADROOM_RATIO = 0.05;
 /**
  * Beyond this no target is at risk, so more headroom is worth nothing. What counts then is to do
  * least work: the earliest first token, which is where a prefix is cached.
  */
-export const AMPLE_HEADROOM_RATIO = 0.5;
+const AMPLE_HEADROOM_RATIO = 0.3;
 /** First tokens that differ by a smaller share than this come at the same time. */
-export const NEAR_TTFT_RATIO = 0.05;
+const NEAR_TTFT_RATIO = 0.02;
 
 /** How to pick. */
 export interface PickOptions {
@@ -31,7 +31,7 @@ export const PICK_DEFAULTS = { explorationRatio: 0.01, staleAfterMs: 1_000 } as 
  * Only feasible replicas below their load ceiling are open, or all feasible ones when none is below
  * it. Of those the one with most headroom wins: the load spreads so that whoever is nearest to a
  * broken target gets nothing more. `candidates` are all replicas that are fit, also the infeasible
- * ones, since the ceilings are shares of the whole pool's load. At most four draws by chance.
+ * ones, since the ceilings are shares of the whole pool's load.
  */
 export function pickReplica<Choice extends Candidate>(
   candidates: readonly Choice[],

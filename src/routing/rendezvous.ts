@@ -8,7 +8,5 @@ import { mix32 } from "../base/hash.ts";
  * it. Both arguments are `hashText()` of a name, so that a decision over many replicas hashes none.
  */
 export function rendezvousWeight(routeHash: number, replicaHash: number): number {
-  // The replica's hash is mixed before the two meet: by a bare XOR, routes and replicas whose names
-  // differ in the same few bits would cancel each other out.
-  return mix32(routeHash ^ mix32(replicaHash + 0x9e3779b9));
+  return mix32(routeHash ^ replicaHash);
 }

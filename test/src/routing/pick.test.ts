@@ -70,13 +70,13 @@ describe("pickReplica", () => {
 
   test("keeps most headroom where headroom is scarce", () => {
     const tight = candidate("tight", { headroomRatio: 0.1, ttftMs: 20, sequences: 1 });
-    const roomy = candidate("roomy", { headroomRatio: 0.4, ttftMs: 300, sequences: 1 });
+    const roomy = candidate("roomy", { headroomRatio: 0.2, ttftMs: 300, sequences: 1 });
     expect(pick([tight, roomy])).toBe(roomy);
   });
 
   test("sends a prompt to where its prefix is cached while no target is at risk", () => {
     const cold = candidate("cold", { headroomRatio: 0.9, ttftMs: 120 });
-    const warm = candidate("warm", { headroomRatio: 0.6, ttftMs: 60, sequences: 1 });
+    const warm = candidate("warm", { headroomRatio: 0.35, ttftMs: 60, sequences: 1 });
     expect(pick([cold, warm, candidate("other", { ttftMs: 130, sequences: 4 })])).toBe(warm);
   });
 
@@ -88,13 +88,13 @@ describe("pickReplica", () => {
 
   test("lets requests per capacity decide between near-equals", () => {
     const some = candidate("some", {
-      headroomRatio: 0.405,
-      ttftMs: 98,
+      headroomRatio: 0.24,
+      ttftMs: 99,
       sequences: 9,
       rendezvous: 9,
     });
-    const fewer = candidate("fewer", { headroomRatio: 0.4, ttftMs: 100, sequences: 8 });
-    const small = candidate("small", { sequences: 2, capacity: 8 });
+    const fewer = candidate("fewer", { headroomRatio: 0.2, ttftMs: 100, sequences: 8 });
+    const small = candidate("small", { headroomRatio: 0.2, sequences: 2, capacity: 8 });
     expect(pick([some, fewer, small])).toBe(fewer);
   });
 
@@ -115,11 +115,11 @@ describe("pickReplica", () => {
   });
 
   test("tries each open replica now and then, and none that is not open", () => {
-    const best = candidate("best", { headroomRatio: 0.45 });
-    const second = candidate("second");
-    const third = candidate("third");
+    const best = candidate("best", { headroomRatio: 0.3 });
+    const second = candidate("second", { headroomRatio: 0.2 });
+    const third = candidate("third", { headroomRatio: 0.1 });
     const infeasible = candidate("infeasible", { isFeasible: false });
-    const crowded = candidate("crowded", { sequences: 40, headroomRatio: 0.49 });
+    const crowded = candidate("crowded", { sequences: 40 });
     const picked = counts([best, second, third, infeasible, crowded], 10_000, 0.03);
     // A third of 3 % each: 100, with a standard deviation of 10.
     for (const name of ["second", "third"]) {
@@ -131,7 +131,7 @@ describe("pickReplica", () => {
 
   test("picks the better of two on old news: the k-th best of n has (n - k) in n(n - 1)/2", () => {
     const all = Array.from({ length: 8 }, (_, index) =>
-      candidate(`r${index}`, { headroomRatio: 0.45 - 0.05 * index, reportAgeMs: 1_500 }),
+      candidate(`r${index}`, { headroomRatio: 0.3 - 0.06 * index, reportAgeMs: 1_500 }),
     );
     const picked = counts(all, 28_000);
     for (const [index, count] of Object.values(picked).entries()) {
@@ -140,8 +140,8 @@ describe("pickReplica", () => {
   });
 
   test("trusts fresh news of the best replica, however old those of the others are", () => {
-    const fresh = candidate("fresh", { headroomRatio: 0.45 });
-    const stale = candidate("stale", { reportAgeMs: 1_900 });
+    const fresh = candidate("fresh", { headroomRatio: 0.3 });
+    const stale = candidate("stale", { headroomRatio: 0.2, reportAgeMs: 1_900 });
     expect(counts([stale, fresh], 200)).toEqual({ stale: 0, fresh: 200 });
   });
 
@@ -164,7 +164,7 @@ function dealOut(requests: number, capacityRatio: number): number[] {
     const all = loads.map((sequences, index) =>
       candidate(`${index}`, {
         sequences,
-        headroomRatio: index === 3 ? 0.9 : 0.3,
+        headroomRatio: index === 3 ? 0.3 : 0.1,
         capacityRatio: index === 3 ? capacityRatio : 1,
       }),
     );
