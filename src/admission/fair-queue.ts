@@ -37,6 +37,10 @@ export class FairQueue {
     for (const [tenantId, lane] of state.lanes) this.#laneOf.set(tenantId, new KeyedHeap(lane));
   }
 
+  get isEmpty(): boolean {
+    return this.#laneOf.size === 0;
+  }
+
   add(tenantId: TenantId, requestId: RequestId, deadlineAtMs: number): void {
     let lane = this.#laneOf.get(tenantId);
     if (lane === undefined) {

@@ -170,6 +170,7 @@ export class WaitQueue {
     const candidates: WaitingRequest[] = [];
     for (const rank of this.#ranks) {
       if (candidates.length >= max) break;
+      if (rank.isEmpty) continue;
       const heads = rank.heads({
         max: max - candidates.length,
         perTenantMax: this.#options.isFair ? TENANT_CANDIDATES_MAX : max,

@@ -100,36 +100,33 @@ describe("Displacement", () => {
       fc.property(steps, (sequence) => {
         let displacement = new Displacement();
         const alive = new Map<string, UnstartedExcess>();
-        const displaced = new Set<string>();
-        const lastAtMs = new Map<string, number>();
+        const displaced: { readonly excess: UnstartedExcess; readonly atMs: number }[] = [];
         let nowMs = 0;
         for (const [index, { kind, request, replica, gapMs }] of sequence.entries()) {
           nowMs += gapMs;
+          const leaseId = LeaseId.parse(`lease-${index}`);
+          const one = { ...excess(`q${request}`, `r${replica}`), leaseId };
+          const [oldest] = alive.values();
+          const chosen = kind === "choose" ? displacement.choose(always, nowMs) : undefined;
           if (kind === "dispatch") {
-            const leaseId = LeaseId.parse(`lease-${index}`);
-            const one = { ...excess(`q${request}`, `r${replica}`), leaseId };
             displacement.dispatched(one);
             alive.set(leaseId, one);
-          } else if (kind === "leave") {
-            const [leaseId] = alive.keys();
-            if (leaseId === undefined) continue;
-            alive.delete(leaseId);
-            displacement.left(LeaseId.parse(leaseId));
+          } else if (kind === "leave" && oldest !== undefined) {
+            displacement.left(oldest.leaseId);
+            alive.delete(oldest.leaseId);
           } else if (kind === "copy") {
             displacement = new Displacement({}, copyState(displacement.state));
-          } else {
-            const chosen = displacement.choose(always, nowMs);
-            if (chosen === undefined) continue;
-            expect(alive.get(chosen.leaseId)).toEqual(chosen);
-            expect(displaced.has(chosen.requestId)).toBe(false);
-            expect(nowMs - (lastAtMs.get(chosen.replicaId) ?? -Infinity)).toBeGreaterThanOrEqual(
-              100,
-            );
-            displaced.add(chosen.requestId);
-            lastAtMs.set(chosen.replicaId, nowMs);
-            alive.delete(chosen.leaseId);
           }
           displacement.checkInvariants();
+          if (chosen === undefined) continue;
+          expect(alive.get(chosen.leaseId)).toEqual(chosen);
+          for (const earlier of displaced) {
+            expect(earlier.excess.requestId).not.toBe(chosen.requestId);
+            const isSameReplica = earlier.excess.replicaId === chosen.replicaId;
+            expect(isSameReplica ? nowMs - earlier.atMs : Infinity).toBeGreaterThanOrEqual(100);
+          }
+          displaced.push({ excess: chosen, atMs: nowMs });
+          alive.delete(chosen.leaseId);
         }
       }),
     );

@@ -161,8 +161,8 @@ describe("RetryAfter", () => {
 
   test("told no more than when the bucket refills, most are refused again", () => {
     for (const seed of SEEDS) {
-      const promise = (one: Refusal) => Math.max(1_000, one.inProfileAfterMs);
-      expect(admittedRetries(seed, promise)).toBeLessThan(0.5);
+      const ratio = admittedRetries(seed, (one) => Math.max(1_000, one.inProfileAfterMs));
+      expect(ratio).toBeLessThan(0.5);
     }
   });
 });

@@ -96,11 +96,13 @@ describe("WaitingRoom", () => {
         for (const [index, { leaves, ...arrival }] of sequence.entries()) {
           const request = waiting(`r${index}`, arrival);
           const verdict = room.roomFor(request);
-          if (verdict.kind === "displace") {
-            const displaced = inRoom.get(verdict.requestId);
-            expect(displaced?.isInProfile).toBe(false);
-            if (displaced !== undefined) room.remove(displaced);
-            inRoom.delete(verdict.requestId);
+          const victim = verdict.kind === "displace" ? verdict.requestId : undefined;
+          const displaced = victim === undefined ? undefined : inRoom.get(victim);
+          expect(displaced?.isInProfile ?? false).toBe(false);
+          expect(displaced?.requestId).toBe(victim);
+          if (displaced !== undefined) {
+            room.remove(displaced);
+            inRoom.delete(displaced.requestId);
           }
           if (verdict.kind !== "full") {
             room.add(request);
