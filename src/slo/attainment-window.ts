@@ -80,7 +80,7 @@ export class AttainmentWindow {
 
   /**
    * Returns what was counted in the last `windowMs`, by the finest ring that reaches so far back, or
-   * by the longest. The current bucket counts as a whole one, so up to one bucket of it is missing.
+   * by the longest. It ends with the current bucket, so it is up to one bucket shorter than asked.
    */
   sum(windowMs: number, nowMs: number): AttainmentCounts {
     const found = this.#rings.findIndex((ring) => ring.bucketMs * ring.bucketsMax >= windowMs);

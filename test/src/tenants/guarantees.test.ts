@@ -79,6 +79,13 @@ describe("guarantees", () => {
     expect(guaranteed).toEqual({ "none/one": 0, "plain/one": GUARANTEED_RATIO_MAX });
   });
 
+  test("rounding guarantees nobody more than can be guaranteed", () => {
+    // 0.53 × (0.9 / 0.53) is a bit more than 0.9.
+    expect(guaranteedOf({ alone: { share: { weight: 0.53 } } })).toEqual({
+      "alone/one": GUARANTEED_RATIO_MAX,
+    });
+  });
+
   test("ninety percent can be guaranteed, and not a bit more, of each pool for itself", () => {
     const tenants = {
       a: { share: { guaranteed: "60%" }, models: ["one-a", "one-b", "two-a"] },
