@@ -29,8 +29,8 @@ export const PICK_DEFAULTS = { explorationRatio: 0.01, staleAfterMs: 1_000 } as 
  * Picks the replica that a request goes to; `undefined` when none is feasible.
  *
  * Only feasible replicas below their load ceiling are open, or all feasible ones when none is below
- * it. Of those the one with most headroom wins: the load spreads so that whoever is nearest to a
- * broken target gets nothing more. `candidates` are all replicas that are fit, also the infeasible
+ * it. Of those the one with most headroom wins, as long as headroom is scarce: whoever is nearest to
+ * a broken target gets nothing more. `candidates` are all replicas that are fit, also the infeasible
  * ones, since the ceilings are shares of the whole pool's load.
  */
 export function pickReplica<Choice extends Candidate>(
