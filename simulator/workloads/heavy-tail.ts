@@ -1,8 +1,9 @@
+import { assert } from "../../src/base/assert.ts";
 import type { Random } from "../../src/base/random.ts";
 import type { IntervalShape } from "./intervals.ts";
 import type { RateShape } from "./rate-shape.ts";
 import type { LoadBasis } from "./scenarios.ts";
-import { trafficOf } from "./scenarios.ts";
+import { priceOfStart } from "./scenarios.ts";
 import { SIX_TENANTS, shareOf } from "./tenant-mix.ts";
 import type { TenantProfile } from "./tenant-profile.ts";
 import type { Workload } from "./workload.ts";
@@ -25,20 +26,22 @@ export interface HeavyTailOptions {
  */
 export function heavyTail(basis: LoadBasis, options: HeavyTailOptions, random: Random): Workload {
   const { loadRatio, profiles = SIX_TENANTS, exponent = 1.1 } = options;
-  return {
-    tenants: zipfShares(options.tenants, exponent).map((partRatio, index) => {
-      const kind = profiles[Math.floor(random() * profiles.length)] ?? profiles[0];
-      if (kind === undefined) throw new RangeError("Expected at least one profile, found none");
-      const profile = {
-        ...kind,
-        name: `${kind.name}-${index}`,
-        // Guaranteed is what a tenant sends on average, so its peaks are what nobody promised.
-        share: shareOf(partRatio * options.tenants, options.tenants),
-        intervals: drawnIntervals(random),
-      };
-      return trafficOf(basis, profile, loadRatio * partRatio, [drawnPeaks(random)]);
-    }),
-  };
+  assert(profiles.length > 0, "tenants have a profile to be like");
+  const kinds = profiles.map((profile) => ({ profile, price: priceOfStart(basis, profile) }));
+  const tenants = zipfShares(options.tenants, exponent).flatMap((partRatio, index) => {
+    const kind = kinds[Math.floor(random() * kinds.length)];
+    if (kind === undefined) return [];
+    const profile: TenantProfile = {
+      ...kind.profile,
+      name: `${kind.profile.name}-${index}`,
+      // Guaranteed is what a tenant sends on average, so its peaks are what nobody promised.
+      share: shareOf(partRatio * options.tenants, options.tenants),
+      intervals: drawnIntervals(random),
+    };
+    const startsPerSecond = (loadRatio * partRatio * basis.capacityPerSecond) / kind.price;
+    return [{ profile, startsPerSecond, rateShapes: [drawnPeaks(random)] }];
+  });
+  return { tenants };
 }
 
 /** Shares of `count` tenants that fall with their rank to the power of `exponent`; they sum to 1. */

@@ -51,7 +51,7 @@ function gamma(k: number, random: Random): number {
   }
 }
 
-/** Between these shapes a Weibull's CV runs from about 60 down to 0.08. */
+/** Between these shapes a Weibull's CV runs from 47 down to 0.08. */
 const WEIBULL_SHAPE_MIN = 0.15;
 const WEIBULL_SHAPE_MAX = 15;
 const BISECTION_STEPS = 60;

@@ -62,7 +62,7 @@ function midpoints(): { level: number; weight: number }[] {
   });
 }
 
-/** Reduces a sample to a table; the same sample always to the same one. */
+/** Reduces a sample to a table. Equal prompts stay in the sample's order, so that no interval gets all short answers. */
 export function fitLengthTable(sample: readonly RequestLengths[]): LengthTable {
   assert(sample.length >= SAMPLE_MIN, "a sample has a request for the rarest interval");
   const byPrompt = sample.toSorted((a, b) => a.promptTokens - b.promptTokens);

@@ -1,6 +1,5 @@
 import { assert } from "../../src/base/assert.ts";
 import type { RequestSize } from "./arrival.ts";
-import type { RateShape } from "./rate-shape.ts";
 import { expectedRequestPrice } from "./request-sampler.ts";
 import { expectedSessionPrice } from "./sessions.ts";
 import { SIX_TENANTS } from "./tenant-mix.ts";
@@ -27,9 +26,10 @@ export function steady(basis: LoadBasis, options: SteadyOptions): Workload {
   const { loadRatio, profiles = SIX_TENANTS } = options;
   const weightSum = profiles.reduce((sum, { share }) => sum + share.weight, 0);
   return {
-    tenants: profiles.map((profile) =>
-      trafficOf(basis, profile, (loadRatio * profile.share.weight) / weightSum),
-    ),
+    tenants: profiles.map((profile) => {
+      const perSecond = (loadRatio * basis.capacityPerSecond * profile.share.weight) / weightSum;
+      return { profile, startsPerSecond: perSecond / priceOfStart(basis, profile), rateShapes: [] };
+    }),
   };
 }
 
@@ -82,19 +82,15 @@ export function priceMixDrift(
   }));
 }
 
-/** A tenant's traffic of the given part of the capacity. */
-export function trafficOf(
-  { price, capacityPerSecond }: LoadBasis,
-  profile: TenantProfile,
-  loadRatio: number,
-  rateShapes: readonly RateShape[] = [],
-): TenantTraffic {
-  const priceOfStart =
-    profile.sessions === undefined
+/** The mean price of what begins with one arrival: of a request, or of a whole session. */
+export function priceOfStart({ price }: LoadBasis, profile: TenantProfile): number {
+  const { sessions } = profile;
+  const mean =
+    sessions === undefined
       ? expectedRequestPrice(profile, price)
-      : expectedSessionPrice(profile, profile.sessions, price);
-  assert(priceOfStart > 0, "a request has a price");
-  return { profile, startsPerSecond: (loadRatio * capacityPerSecond) / priceOfStart, rateShapes };
+      : expectedSessionPrice(profile, sessions, price);
+  assert(mean > 0, "a request has a price");
+  return mean;
 }
 
 function withTenant(
