@@ -98,6 +98,12 @@ export class ReplicaHealth {
     return Math.min(1, CAPACITY_RATIO_MIN + (1 - CAPACITY_RATIO_MIN) * progress);
   }
 
+  /** Ends the wait for a probe: nobody else is there. */
+  probeNow(nowMs: number): void {
+    const { ejectedUntilMs } = this.state;
+    if (ejectedUntilMs !== undefined) this.state.ejectedUntilMs = Math.min(ejectedUntilMs, nowMs);
+  }
+
   /** A request was sent here. To one that is probed, it is the probe. */
   dispatched(dispatchNumber: number, nowMs: number): void {
     if (!this.isEjected) return;
@@ -105,7 +111,7 @@ export class ReplicaHealth {
     this.state.probeNumber = dispatchNumber;
   }
 
-  /** A request went well there. Of what was sent before an ejection only failures were news. */
+  /** A request went well there. What was sent before an ejection proves nothing. */
   succeeded(dispatchNumber: number, nowMs: number): void {
     if (!this.isEjected) {
       this.state.failures = 0;
@@ -115,12 +121,12 @@ export class ReplicaHealth {
   }
 
   /**
-   * A request failed there, by no fault of its own. `mayEject` false: nobody could do its work, so it
-   * stays in use, suspect. A failure of what was sent before an ejection changes nothing: it is the same trouble.
+   * A request failed there, by no fault of its own. `mayEject` false: nobody could do the replica's work,
+   * so it stays in use, suspect. What was sent before an ejection fails of the same trouble.
    */
   failed(dispatchNumber: number, nowMs: number, mayEject: boolean): void {
     if (this.isEjected) {
-      if (this.state.probeNumber === dispatchNumber) this.#eject(nowMs);
+      this.#failProbe(dispatchNumber, nowMs, mayEject);
       return;
     }
     const { ejectAfter } = this.#options;
@@ -131,7 +137,7 @@ export class ReplicaHealth {
   /** A stream from there has paused for much too long. One request counts once. */
   stalled(dispatchNumber: number, nowMs: number, mayEject: boolean): void {
     if (this.isEjected) {
-      if (this.state.probeNumber === dispatchNumber) this.#eject(nowMs);
+      this.#failProbe(dispatchNumber, nowMs, mayEject);
       return;
     }
     const stalls = this.#recentStalls(nowMs);
@@ -167,6 +173,16 @@ export class ReplicaHealth {
   #recentStalls(nowMs: number): ReplicaHealthState["stalls"] {
     const sinceMs = nowMs - this.#options.stallWindowMs;
     return this.state.stalls.filter(({ atMs }) => atMs >= sinceMs);
+  }
+
+  #failProbe(dispatchNumber: number, nowMs: number, mayEject: boolean): void {
+    if (this.state.probeNumber !== dispatchNumber) return;
+    if (mayEject) {
+      this.#eject(nowMs);
+    } else {
+      this.#return(nowMs);
+      this.state.failures = 1;
+    }
   }
 
   #eject(nowMs: number): void {

@@ -65,10 +65,11 @@ export function projectLoad(from: ProjectedFrom): ReplicaLoad {
 }
 
 interface Pace {
-  /** How long a step takes now. */
-  readonly stepMs: number;
-  /** How long all the prefill of the report takes. */
+  /** How long all the prefill of the report takes, and how many steps. */
   readonly prefillMs: number;
+  readonly prefillSteps: number;
+  /** How long a step takes that only decodes. */
+  readonly decodeStepMs: number;
 }
 
 /** Every step costs what its decodes cost; so many steps are needed as prefill has to be cut into. */
@@ -78,7 +79,7 @@ function paceOf({ hello, report, step, speedRatio }: ProjectedFrom): Pace {
   const baseMs =
     speedRatio *
     (step.fixedMs + step.sequenceMs * sequences + step.kvTokenMs * report.runningKvTokens);
-  if (uncachedTokens === 0) return { stepMs: baseMs, prefillMs: 0 };
+  if (uncachedTokens === 0) return { prefillMs: 0, prefillSteps: 0, decodeStepMs: baseMs };
   const workMs =
     speedRatio * (step.tokenMs * uncachedTokens + step.attendedPairMs * report.queuedAttendedPairs);
   let chunkTokens = Math.max(1, hello.batchTokensMax - sequences);
@@ -88,9 +89,13 @@ function paceOf({ hello, report, step, speedRatio }: ProjectedFrom): Pace {
     const allowedTokens = roomMs < 0 ? Infinity : (roomMs * uncachedTokens) / workMs;
     chunkTokens = Math.min(chunkTokens, Math.max(PREFILL_TOKENS_MIN, allowedTokens));
   }
-  const stepCount = Math.ceil(uncachedTokens / chunkTokens);
-  const prefillMs = stepCount * baseMs + workMs;
-  return { stepMs: prefillMs / stepCount, prefillMs };
+  const prefillSteps = Math.ceil(uncachedTokens / chunkTokens);
+  return { prefillMs: prefillSteps * baseMs + workMs, prefillSteps, decodeStepMs: baseMs };
+}
+
+function stepsSince({ prefillMs, prefillSteps, decodeStepMs }: Pace, elapsedMs: number): number {
+  if (elapsedMs < prefillMs) return (elapsedMs / prefillMs) * prefillSteps;
+  return prefillSteps + (decodeStepMs > 0 ? (elapsedMs - prefillMs) / decodeStepMs : 0);
 }
 
 /** Prefill of requests that wait for a sequence while all are taken: no time that passes computes it. */
@@ -102,8 +107,7 @@ function stuckTokens({ hello, report }: ProjectedFrom): number {
 /** KV of those in the report: each that decodes has grown by a token a step, and some have ended. */
 function kvTokensSince({ report, elapsedMs, releasedKvTokens }: ProjectedFrom, pace: Pace): number {
   const prefillingTokens = Math.max(0, report.queuedUncachedTokens - report.waitingKvTokens);
-  const stepCount = pace.stepMs > 0 ? elapsedMs / pace.stepMs : 0;
-  const grownTokens = report.runningRequests * stepCount;
+  const grownTokens = report.runningRequests * stepsSince(pace, elapsedMs);
   const kvTokens = report.runningKvTokens + report.waitingKvTokens + prefillingTokens;
   return Math.max(0, kvTokens + grownTokens - releasedKvTokens);
 }

@@ -98,6 +98,15 @@ export class ReplicaSet implements Iterable<Replica> {
     this.#replicas.get(replicaId)?.health.succeeded(dispatchNumber, nowMs);
   }
 
+  /** Lets ejected replicas be probed at once where no other is ready: a doubtful one is better than none. */
+  probeIfNoneIsWell(nowMs: number): void {
+    const ready = [...this.#replicas.values()].filter(
+      (replica) => replica.conditionAt(nowMs) === "ready",
+    );
+    if (ready.some(({ health }) => !health.isEjected)) return;
+    for (const { health } of ready) health.probeNow(nowMs);
+  }
+
   /** Share of the replicas in use that are ejected or probed; 0 of none. */
   get ejectedRatio(): number {
     let used = 0;

@@ -1,87 +1,79 @@
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { ReplicaHello, ReplicaReport } from "../../../src/protocol/engine-api.ts";
-import type { ReplicaSettings } from "../../../src/replicas/replica.ts";
+import { copyState } from "../../../src/base/plain-state.ts";
 import { REPORT_AGE_MS_MAX, Replica } from "../../../src/replicas/replica.ts";
-import { aHello, aReport, EPOCH, replicaIdOf, urlOf } from "../../support/pool-builders.ts";
-
-const SETTINGS: ReplicaSettings = { replicaId: replicaIdOf(0), endpointUrl: urlOf(0) };
-
-/** A replica that has said hello and reported once, at instant 0. */
-function aReplica(
-  options: {
-    readonly settings?: Partial<ReplicaSettings>;
-    readonly hello?: Partial<ReplicaHello>;
-    readonly report?: Partial<ReplicaReport>;
-  } = {},
-): Replica {
-  const replica = new Replica({ ...SETTINGS, ...options.settings });
-  replica.connect(aHello(0, options.hello));
-  replica.report(aReport(1, options.report), { epoch: EPOCH, nowMs: 0 });
-  return replica;
-}
+import {
+  aHello,
+  aReplica,
+  aReport,
+  aSentRequest,
+  EPOCH,
+  settingsOf,
+  urlOf,
+} from "../../support/replica-builders.ts";
 
 let dispatchCount = 0;
 
 /** Sends a prompt of so many tokens and returns the number of its dispatch. */
 function send(replica: Replica, promptTokens: number): number {
   dispatchCount += 1;
-  replica.take({ dispatchNumber: dispatchCount, promptTokens });
+  replica.take(aSentRequest(dispatchCount, { promptTokens }), 0);
   return dispatchCount;
 }
 
 const at = (nowMs: number) => ({ epoch: EPOCH, nowMs });
 const acknowledging = (number: number, epoch = EPOCH) => ({ lastDispatch: { epoch, number } });
 
-describe("Replica.stateAt()", () => {
+describe("Replica.conditionAt()", () => {
   test("a replica is ready only once it has connected and reported", () => {
-    const replica = new Replica(SETTINGS);
-    expect(replica.stateAt(0)).toBe("disconnected");
-    replica.connect(aHello(0));
-    expect(replica.stateAt(0)).toBe("silent");
+    const replica = new Replica(settingsOf(0));
+    expect(replica.conditionAt(0)).toBe("disconnected");
+    replica.connect(aHello(0), 0);
+    expect(replica.conditionAt(0)).toBe("silent");
     replica.report(aReport(1), at(0));
-    expect(replica.stateAt(0)).toBe("ready");
+    expect(replica.conditionAt(0)).toBe("ready");
   });
 
   test("a replica falls silent when its last report is too old, and comes back with the next", () => {
     const replica = aReplica();
-    expect(replica.stateAt(REPORT_AGE_MS_MAX)).toBe("ready");
-    expect(replica.stateAt(REPORT_AGE_MS_MAX + 1)).toBe("silent");
+    expect(replica.conditionAt(REPORT_AGE_MS_MAX)).toBe("ready");
+    expect(replica.conditionAt(REPORT_AGE_MS_MAX + 1)).toBe("silent");
     replica.report(aReport(2), at(REPORT_AGE_MS_MAX + 1));
-    expect(replica.stateAt(REPORT_AGE_MS_MAX + 1)).toBe("ready");
+    expect(replica.conditionAt(REPORT_AGE_MS_MAX + 1)).toBe("ready");
   });
 
   test("a draining replica says so", () => {
-    expect(aReplica({ report: { draining: true } }).stateAt(0)).toBe("draining");
+    expect(aReplica({ report: { draining: true } }).conditionAt(0)).toBe("draining");
   });
 
   test("a replica that left the configuration is removed until it is configured again", () => {
     const replica = aReplica();
     replica.remove();
-    expect(replica.stateAt(0)).toBe("removed");
-    replica.configure(SETTINGS);
-    expect(replica.stateAt(0)).toBe("disconnected");
+    expect(replica.conditionAt(0)).toBe("removed");
+    replica.configure(settingsOf(0));
+    expect(replica.conditionAt(0)).toBe("disconnected");
   });
 
   test("another URL is another process, which must say hello first", () => {
     const replica = aReplica();
-    replica.configure({ ...SETTINGS, endpointUrl: urlOf(1) });
-    expect(replica.stateAt(0)).toBe("disconnected");
+    replica.configure(settingsOf(0, { endpointUrl: urlOf(1) }));
+    expect(replica.conditionAt(0)).toBe("disconnected");
     expect(replica.endpointUrl).toBe(urlOf(1));
   });
 
   test("the same process is ready as soon as it reconnects, while its last report is fresh", () => {
     const replica = aReplica();
     replica.disconnect();
-    expect(replica.stateAt(0)).toBe("disconnected");
-    replica.connect(aHello(0));
-    expect(replica.stateAt(REPORT_AGE_MS_MAX)).toBe("ready");
-    expect(replica.stateAt(REPORT_AGE_MS_MAX + 1)).toBe("silent");
+    expect(replica.conditionAt(0)).toBe("disconnected");
+    replica.connect(aHello(0), 0);
+    expect(replica.conditionAt(REPORT_AGE_MS_MAX)).toBe("ready");
+    expect(replica.conditionAt(REPORT_AGE_MS_MAX + 1)).toBe("silent");
   });
 
   test("another process is silent until it reports", () => {
     const replica = aReplica();
-    replica.connect(aHello(0, { instanceId: "life-2" }));
-    expect(replica.stateAt(0)).toBe("silent");
+    replica.connect(aHello(0, { instanceId: "life-2" }), 0);
+    expect(replica.conditionAt(0)).toBe("silent");
   });
 });
 
@@ -92,12 +84,13 @@ describe("Replica.report()", () => {
     expect(replica.report(aReport(3, { stepMs: 99 }), at(2))).toBe(false);
     expect(replica.report(aReport(2, { stepMs: 99 }), at(3))).toBe(false);
     expect(replica.lastReport?.stepMs).toBe(30);
+    expect(replica.reportAgeMs(5)).toBe(4);
   });
 
   test("sequence numbers begin anew with every connection", () => {
     const replica = aReplica();
     replica.report(aReport(9), at(0));
-    replica.connect(aHello(0));
+    replica.connect(aHello(0), 0);
     expect(replica.report(aReport(1), at(0))).toBe(true);
   });
 
@@ -105,62 +98,93 @@ describe("Replica.report()", () => {
     const replica = aReplica();
     replica.disconnect();
     expect(replica.report(aReport(2), at(0))).toBe(false);
-    expect(replica.stateAt(0)).toBe("disconnected");
+    expect(replica.conditionAt(0)).toBe("disconnected");
   });
 });
 
 describe("the ledger of a replica", () => {
   test("what was sent since the report is added to what the report says", () => {
-    const replica = aReplica({ report: { queuedUncachedTokens: 100 } });
-    expect(replica.predictedWaitMs(50)).toBe(160);
+    const report = { queuedUncachedTokens: 100, queuedRequests: 1, waitingKvTokens: 100 };
+    const replica = aReplica({ report });
+    expect(replica.loadAt(0)).toMatchObject({ prefillTokens: 100, sequences: 1, kvTokens: 100 });
     send(replica, 200);
     send(replica, 300);
-    expect(replica.predictedWaitMs(50)).toBe(660);
+    expect(replica.loadAt(0)).toMatchObject({ prefillTokens: 600, sequences: 3, kvTokens: 600 });
+  });
+
+  test("time drains what was reported, and nothing of what was sent since", () => {
+    const replica = aReplica({ report: { queuedUncachedTokens: 100, queuedRequests: 1 } });
+    send(replica, 200);
+    expect(replica.loadAt(1000).prefillTokens).toBe(200);
   });
 
   test("a dispatch leaves the ledger when a report acknowledges it", () => {
     const replica = aReplica();
     const first = send(replica, 200);
     const second = send(replica, 300);
-    replica.report(aReport(2, { ...acknowledging(first), queuedUncachedTokens: 200 }), at(1));
-    expect(replica.predictedWaitMs(0)).toBe(510);
-    replica.report(aReport(3, acknowledging(second)), at(2));
-    expect(replica.predictedWaitMs(0)).toBe(10);
+    const heard = { queuedUncachedTokens: 200, queuedRequests: 1 };
+    replica.report(aReport(2, { ...acknowledging(first), ...heard }), at(0));
+    expect(replica.loadAt(0)).toMatchObject({ prefillTokens: 500, sequences: 2 });
+    replica.report(aReport(3, { ...acknowledging(second), runningRequests: 2 }), at(0));
+    expect(replica.loadAt(0)).toMatchObject({ prefillTokens: 0, sequences: 2 });
     replica.checkInvariants();
   });
 
   test("a number of another epoch acknowledges nothing", () => {
     const replica = aReplica();
     const number = send(replica, 200);
-    replica.report(aReport(2, acknowledging(number, "another life")), at(1));
-    expect(replica.predictedWaitMs(0)).toBe(210);
+    replica.report(aReport(2, acknowledging(number, "another life")), at(0));
+    expect(replica.loadAt(0).prefillTokens).toBe(200);
   });
 
   test("a request that ends before it was reported leaves the ledger", () => {
     const replica = aReplica();
     replica.release(send(replica, 200));
-    expect(replica.predictedWaitMs(0)).toBe(10);
+    expect(replica.loadAt(0)).toMatchObject({ prefillTokens: 0, sequences: 0, kvTokens: 0 });
     expect(replica.outstanding).toBe(0);
     replica.checkInvariants();
   });
 
-  test("a restart of the replica voids its ledger and its slots", () => {
+  test("a restart of the replica voids its ledger, its slots and its cache", () => {
     const replica = aReplica();
+    const prefixes = [{ key: "k", bytes: 9 }];
     send(replica, 200);
-    expect(replica.connect(aHello(0, { instanceId: "life-2" })).restarted).toBe(true);
+    replica.prefixes.note(prefixes);
+    expect(replica.connect(aHello(0, { instanceId: "life-2" }), 1).restarted).toBe(true);
     replica.report(aReport(1), at(1));
     expect(replica.outstanding).toBe(0);
     expect(replica.freeSlots).toBe(4);
-    expect(replica.predictedWaitMs(0)).toBe(10);
+    expect(replica.prefixes.hitBytes(prefixes)).toBe(0);
+    expect(replica.loadAt(1)).toMatchObject({ prefillTokens: 0, sequences: 0 });
+    replica.checkInvariants();
   });
 
   test("a new connection of the same process keeps the ledger", () => {
     const replica = aReplica();
     send(replica, 200);
     replica.disconnect();
-    expect(replica.connect(aHello(0)).restarted).toBe(false);
+    expect(replica.connect(aHello(0), 0).restarted).toBe(false);
     expect(replica.outstanding).toBe(1);
-    expect(replica.predictedWaitMs(0)).toBe(210);
+    expect(replica.loadAt(0).prefillTokens).toBe(200);
+  });
+
+  test.each([
+    { countsLedger: true, atMostOfAll: 0.2 },
+    { countsLedger: false, atMostOfAll: 1 },
+  ])("a burst within one heartbeat spreads out exactly if it counts: $countsLedger", (scene) => {
+    const options = { countsLedger: scene.countsLedger };
+    const hello = { sequencesMax: 64 };
+    const replicas = [1, 2, 3, 4, 5].map(() => aReplica({ options, hello }));
+    for (let request = 0; request < 50; request++) {
+      const [first, ...others] = replicas;
+      if (first === undefined) throw new Error("There are five replicas");
+      const least = others.reduce((best, one) => {
+        return one.loadAt(request).prefillTokens < best.loadAt(request).prefillTokens ? one : best;
+      }, first);
+      send(least, 500);
+    }
+    const most = Math.max(...replicas.map(({ outstanding }) => outstanding));
+    expect(most / 50).toBe(scene.atMostOfAll);
   });
 });
 
@@ -179,7 +203,14 @@ describe("Replica.freeSlots", () => {
   });
 
   test("a replica that has never said hello has no slot", () => {
-    expect(new Replica(SETTINGS).freeSlots).toBe(0);
+    expect(new Replica(settingsOf(0)).freeSlots).toBe(0);
+  });
+
+  test("no request is sent where no slot is free", () => {
+    const replica = aReplica({ hello: { sequencesMax: 1 } });
+    send(replica, 1);
+    expect(() => send(replica, 1)).toThrow("a slot is taken only while one is free");
+    expect(replica.outstanding).toBe(1);
   });
 
   test("requests of the pool's previous life take slots until they end there", () => {
@@ -208,27 +239,157 @@ describe("Replica.freeSlots", () => {
   });
 });
 
-describe("Replica.predictedWaitMs()", () => {
-  test("a replica that has measured no speed is given a modest one", () => {
-    const replica = aReplica({ report: { prefillTokensPerSecond: 0 } });
-    expect(replica.predictedWaitMs(1000)).toBeGreaterThan(100);
-    expect(replica.predictedWaitMs(1000)).toBeLessThan(10_000);
+describe("Replica.loadAt()", () => {
+  test("what has ended since the report is no load any more", () => {
+    const replica = aReplica();
+    const number = send(replica, 100);
+    const there = { runningRequests: 2, runningKvTokens: 400, usedBlocks: 25 };
+    replica.report(aReport(2, { ...acknowledging(number), ...there }), at(0));
+    expect(replica.loadAt(0)).toMatchObject({ sequences: 2, kvTokens: 400 });
+    replica.release(number);
+    expect(replica.loadAt(0)).toMatchObject({ sequences: 1, kvTokens: 250 });
   });
 
-  test("while all sequences are taken, the wait for one to end is added", () => {
-    const replica = aReplica({ hello: { sequencesMax: 2, queueMax: 8 } });
-    replica.learnHold(4000, 0);
-    send(replica, 0);
-    expect(replica.predictedWaitMs(0)).toBe(10);
-    send(replica, 0);
-    expect(replica.predictedWaitMs(0)).toBe(10 + 2000);
-    send(replica, 0);
-    expect(replica.predictedWaitMs(0)).toBe(10 + 4000);
+  test("what has ended there counts no longer, even before anybody has told of its end", () => {
+    const replica = aReplica();
+    const numbers = [send(replica, 100), send(replica, 100)];
+    replica.report(aReport(2, { ...acknowledging(numbers[1] ?? 0), runningRequests: 1 }), at(0));
+    expect(replica.loadAt(0).sequences).toBe(1);
+    expect(replica.freeSlots).toBe(2);
+    for (const [index, number] of numbers.entries()) {
+      replica.release(number);
+      replica.checkInvariants();
+      expect(replica.loadAt(0).sequences).toBe(1 - index);
+    }
   });
 
-  test("as long as no request was seen to end, a taken sequence adds nothing", () => {
-    const replica = aReplica({ hello: { sequencesMax: 1, queueMax: 8 } });
-    send(replica, 0);
-    expect(replica.predictedWaitMs(0)).toBe(10);
+  test("answers under way hold more KV with every step", () => {
+    const report = { runningRequests: 3, runningKvTokens: 300, usedBlocks: 20 };
+    expect(aReplica({ report }).loadAt(500).kvTokens).toBeCloseTo(300 + 3 * 50);
   });
+
+  test("a replica that has missed a heartbeat is taken for slower than it said", () => {
+    const replica = aReplica({ report: { speedRatio: 1.2 } });
+    expect(replica.loadAt(1000).speedRatio).toBeCloseTo(1.2);
+    expect(replica.loadAt(1001).speedRatio).toBeCloseTo(1.8);
+    replica.report(aReport(2), at(1001));
+    expect(replica.loadAt(1001).speedRatio).toBe(1);
+  });
+
+  test("the tightest targets are those of our residents and of whoever else is there", () => {
+    const replica = aReplica({ report: { tightestTbtMs: 80 } });
+    expect(replica.loadAt(0)).toMatchObject({ tightestTpotMs: Infinity, tightestTbtMs: 80 });
+    replica.take(aSentRequest((dispatchCount += 1), { tpotMs: 30, tbtMs: 60 }), 0);
+    expect(replica.loadAt(0)).toMatchObject({ tightestTpotMs: 30, tightestTbtMs: 60 });
+    replica.release(dispatchCount);
+    expect(replica.loadAt(0)).toMatchObject({ tightestTpotMs: Infinity, tightestTbtMs: 80 });
+  });
+
+  test("is worked out once for an instant, until something happens", () => {
+    const replica = aReplica();
+    const load = replica.loadAt(5);
+    expect(replica.loadAt(5)).toBe(load);
+    const number = send(replica, 10);
+    expect(replica.loadAt(5)).not.toBe(load);
+    const later = replica.loadAt(5);
+    replica.started(number, 5);
+    expect(later.prefillTokens).toBe(10);
+    expect(replica.loadAt(5).prefillTokens).toBe(0);
+  });
+
+  test("what completions teach counts only where the engine does not tell", () => {
+    const silentStep = { fixedMs: 0, tokenMs: 0, attendedPairMs: 0, sequenceMs: 0, kvTokenMs: 0 };
+    const telling = aReplica();
+    const silent = aReplica({ report: { step: silentStep } });
+    for (const replica of [telling, silent]) {
+      for (let count = 0; count < 6; count++) {
+        const { speedRatio } = replica.loadAt(0);
+        replica.learn({ predictedMs: 100 * speedRatio, actualMs: 200, speedRatio });
+      }
+    }
+    expect(telling.loadAt(0).speedRatio).toBe(1);
+    expect(silent.loadAt(0).speedRatio).toBeGreaterThan(1.8);
+  });
+});
+
+describe("Replica.checkInvariants()", () => {
+  test("a request that outlives its lease is noticed", () => {
+    const replica = aReplica();
+    send(replica, 10);
+    replica.checkInvariants(() => true);
+    expect(() => replica.checkInvariants(() => false)).toThrow("with the end of its lease");
+  });
+
+  test("a request that was taken out beside the books is noticed", () => {
+    const replica = aReplica();
+    replica.state.residents.requests.delete(send(replica, 10));
+    expect(() => replica.checkInvariants()).toThrow("are those of its requests");
+  });
+});
+
+const HAPPENING = fc.record({
+  kind: fc.constantFrom("take", "take", "take", "started", "release", "report", "connect", "fail"),
+  pick: fc.nat(100),
+  tokens: fc.nat(3000),
+  afterMs: fc.nat(400),
+});
+const SIX_AND_TWO = { sequencesMax: 6, queueMax: 2 };
+
+/** Lets one thing happen; `number` is that of the next dispatch and of the next report. */
+function happen(
+  replica: Replica,
+  { kind, pick, tokens }: { kind: string; pick: number; tokens: number },
+  { number, nowMs }: { number: number; nowMs: number },
+): void {
+  const residents = [...replica.residents()];
+  const picked = residents[pick % Math.max(1, residents.length)]?.dispatchNumber;
+  if (kind === "take" && replica.freeSlots > 0 && replica.health.canTake(nowMs)) {
+    const targets = { tpotMs: pick + 1, tbtMs: pick % 2 === 0 ? undefined : tokens + 1 };
+    replica.take(aSentRequest(number, { promptTokens: tokens + 0.5, ...targets }), nowMs);
+  }
+  if (kind === "started" && picked !== undefined) replica.started(picked, nowMs);
+  if (kind === "release" && picked !== undefined) replica.release(picked);
+  if (kind === "fail") replica.health.failed(picked ?? 0, nowMs, true);
+  if (kind === "connect") {
+    replica.connect(aHello(0, { ...SIX_AND_TWO, instanceId: `life-${pick % 2}` }), nowMs);
+  }
+  if (kind === "report") {
+    const load = {
+      queuedUncachedTokens: tokens,
+      runningRequests: pick % 8,
+      runningKvTokens: tokens,
+      ...acknowledging(Math.max(1, number - (pick % 3))),
+    };
+    replica.report(aReport(number + 1, load), at(nowMs));
+  }
+}
+
+/** All that a pool asks of a replica. */
+function seenOf(replica: Replica, nowMs: number) {
+  const load = replica.lastReport === undefined ? undefined : replica.loadAt(nowMs);
+  return { load, facts: replica.factsAt(nowMs), capacity: replica.health.capacityRatio(nowMs) };
+}
+
+function copyOf(replica: Replica): Replica {
+  return new Replica(settingsOf(0), {}, copyState(replica.state));
+}
+
+test("whatever happens, slots bound what is sent, and a copy of the state goes on as the replica does", () => {
+  fc.assert(
+    fc.property(fc.array(HAPPENING, { maxLength: 60 }), fc.nat(60), (happenings, copiedAt) => {
+      const replica = aReplica({ hello: SIX_AND_TWO });
+      let revived = copyOf(replica);
+      let nowMs = 0;
+      for (const [index, happening] of happenings.entries()) {
+        nowMs += happening.afterMs;
+        for (const one of [replica, revived]) {
+          happen(one, happening, { number: index + 1, nowMs });
+          one.checkInvariants();
+        }
+        if (index === copiedAt) revived = copyOf(replica);
+        expect(replica.outstanding).toBeLessThanOrEqual(8);
+        expect(seenOf(revived, nowMs)).toEqual(seenOf(replica, nowMs));
+      }
+    }),
+  );
 });
