@@ -18,8 +18,11 @@ export interface HeldLease {
   readonly dispatch: Dispatch;
   /** Says that the first token has come. Never rejects. */
   started(firstTokenAfterMs: number): Promise<void>;
-  /** Calls back when the pool takes the slot back; only what is beyond a guarantee can lose it. */
-  onDisplaced(callback: () => void): void;
+  /**
+   * Waits until the pool takes the slot back, which only what is beyond a guarantee can lose; false
+   * when it never did. Never rejects.
+   */
+  onceDisplaced(): Promise<boolean>;
   /** Gives the slot back and says how it went. Never rejects; only the first call counts. */
   settle(outcome: Outcome): Promise<void>;
 }
@@ -60,6 +63,7 @@ export async function acquireLease(
     .acquire(call.model.poolId, offer)
     .finally(() => watch.signal.removeEventListener("abort", withdraw));
   record.queuedMs += Date.now() - offeredAtMs;
+  call.timeline.queued(Date.now() - offeredAtMs);
   if (answer.kind === "rejected") {
     throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection, call));
   }
@@ -74,9 +78,9 @@ function heldLease(dispatch: Dispatch, lease: Disposable & PoolLeaseStub): HeldL
     started: async (firstTokenAfterMs) => {
       await lease.started(firstTokenAfterMs).catch(logLost);
     },
-    onDisplaced: (callback) => {
-      if (dispatch.isInProfile) return;
-      lease.displaced().then((isDisplaced) => isDisplaced && callback(), logLost);
+    onceDisplaced: async () => {
+      if (dispatch.isInProfile) return false;
+      return lease.displaced().catch(() => false);
     },
     settle: giveBackOnce(lease, (outcome: Outcome) => lease.settle(outcome)),
   };
@@ -106,6 +110,7 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
     elapsedMs: Math.max(0, nowMs - startedAtMs(call.record)),
     prefixes: [],
     excludedReplicaIds,
+    isRetry: call.record.attempts > 0,
   };
 }
 

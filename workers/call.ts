@@ -1,6 +1,7 @@
 import type { Problem } from "../src/protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../src/protocol/ids.ts";
 import type { UpstreamUsage } from "../src/protocol/upstream-answer.ts";
+import { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
 import type { TenantShare } from "../src/tenants/share.ts";
@@ -32,6 +33,7 @@ export interface CheckedRequest {
 export interface Call extends CheckedRequest {
   readonly watch: CallWatch;
   readonly record: CallRecord;
+  readonly timeline: TimelineRecorder;
 }
 
 /** What is known of a call so far: its stages write, the answer's head and the log line read. */
@@ -69,6 +71,14 @@ export function newCallRecord(arrivedAtMs: number): CallRecord {
     usage: undefined,
     problem: undefined,
   };
+}
+
+/** Begins the timeline by which it is judged whether a call got what its tenant was promised. */
+export function newTimeline(
+  { tenant, isStreamed }: CheckedRequest,
+  { arrivedAtMs, uploadMs }: CallRecord,
+): TimelineRecorder {
+  return new TimelineRecorder({ arrivedAtMs, uploadMs, isStreamed, targets: tenant.targets });
 }
 
 /** When a call's time began to run: its arrival, put off by what the client took to send its body. */

@@ -1,6 +1,7 @@
 import type { ChatRequestShape } from "../src/protocol/chat.ts";
 import { messageText, requestedOutputTokensMax } from "../src/protocol/chat.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
+import { shareOf } from "../src/tenants/share.ts";
 import { authenticate } from "./auth.ts";
 import { cacheSaltOf } from "./cache-salt.ts";
 import type { CallRecord, CheckedRequest } from "./call.ts";
@@ -47,11 +48,13 @@ export async function checkRequest(
   const { upstreamModel, contextTokens } = model;
   const promptBytes = promptBytesOf(chat);
   refuseOverlong(promptBytes, contextTokens);
+  const share = shareOf(tenant, model.poolId);
   const ttftMs = Math.min(targets.ttft?.limitMs ?? FIRST_TOKEN_MS_MAX, FIRST_TOKEN_MS_MAX);
   return {
     requestId,
     tenant,
     model,
+    share,
     upstreamBody: upstreamBodyOf(body, upstreamModel),
     promptBytes,
     outputTokensMax: requestedOutputTokensMax(chat),

@@ -1,4 +1,5 @@
 import { SseDecoder } from "../src/protocol/sse.ts";
+import type { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { CallWatch } from "./call-watch.ts";
 import type { ClientStream } from "./client-stream.ts";
@@ -27,12 +28,13 @@ export async function relay(
     readonly stream: TokenStream;
     readonly client: ClientStream;
     readonly watch: CallWatch;
+    readonly timeline: TimelineRecorder;
     readonly onFirstToken: (atMs: number) => void;
   },
   limits: RelayLimits,
 ): Promise<string> {
-  const { stream, client, watch, onFirstToken } = parties;
-  let hasStarted = false;
+  const { stream, client, watch, timeline, onFirstToken } = parties;
+  let seenTokens = 0;
   const utf8 = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
   const sse = new SseDecoder({
     decodeUtf8: (bytes) => utf8.decode(bytes),
@@ -51,10 +53,10 @@ export async function relay(
     }
     const { kind, frames } = sse.push(bytes);
     text = frames.map((frame) => stream.push(frame, nowMs)).join("");
-    if (!hasStarted && stream.firstTokenAtMs !== undefined) {
-      hasStarted = true;
-      onFirstToken(stream.firstTokenAtMs);
-    }
+    const newTokens = stream.outputChunks - seenTokens;
+    if (seenTokens === 0 && newTokens > 0) onFirstToken(nowMs);
+    timeline.tokens(newTokens, nowMs);
+    seenTokens += newTokens;
     if (kind === "event-too-large") text += stream.fail({ code: "upstream_error" });
     if (stream.isOver) break;
     // Until the first token the call's own instant stands, whatever a replica says meanwhile.

@@ -1,6 +1,8 @@
 import type { Outcome } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
+import { judgeAttainment } from "../src/slo/attainment.ts";
+import type { RequestEnding } from "../src/slo/timeline.ts";
 import type { HeldLease, HeldPermit } from "./acquire.ts";
 import { acquireLease, acquirePermit } from "./acquire.ts";
 import type { Call } from "./call.ts";
@@ -57,7 +59,8 @@ export async function serveCall(
 
 async function tryReplicas(serving: Serving, before?: Failures): Promise<void> {
   const lease = await acquireAnother(serving, before);
-  const attempt = await tryReplica(serving, lease);
+  const attemptNumber = (before?.replicaIds.length ?? 0) + 1;
+  const attempt = await tryReplica(serving, lease, attemptNumber >= ATTEMPTS_MAX);
   if (attempt.kind === "answered") return;
   if (attempt.kind === "displaced") {
     // The pool displaces no request twice, so this does not go on for ever.
@@ -85,6 +88,7 @@ async function acquireAnother({ call, env }: Serving, before?: Failures): Promis
 async function tryReplica(
   { call, receive, settings, permit }: Serving,
   lease: HeldLease,
+  isLast: boolean,
 ): Promise<Attempt> {
   const { record, watch } = call;
   record.attempts += 1;
@@ -93,17 +97,19 @@ async function tryReplica(
   record.dispatchedAtMs = dispatchedAtMs;
   let outcome: Outcome = { kind: "abandoned" };
   const displacement = new AbortController();
-  lease.onDisplaced(() => {
-    if (record.stream?.hasReleased !== true)
-      displacement.abort(new Error("The slot was taken back"));
-  });
+  const heedDisplacement = async (): Promise<void> => {
+    const isDisplaced = await lease.onceDisplaced();
+    if (!isDisplaced || record.stream?.hasReleased === true) return;
+    displacement.abort(new Error("The slot was taken back"));
+  };
+  void heedDisplacement();
   try {
     const signal = AbortSignal.any([watch.signal, displacement.signal]);
     const answer = await askReplica(call, { dispatch: lease.dispatch, signal }, settings);
     const onFirstToken = (atMs: number): void => void lease.started(atMs - dispatchedAtMs);
     const reception =
       answer.kind === "answered" ? await receive(answer.body, onFirstToken) : answer;
-    outcome = outcomeOf(call, reception);
+    outcome = outcomeOf(call, reception, isLast);
     if (reception.kind === "unusable") {
       if (displacement.signal.aborted && watch.problem === undefined) {
         outcome = { kind: "displaced" };
@@ -122,9 +128,11 @@ async function tryReplica(
   }
 }
 
-function outcomeOf({ record, watch }: Call, reception: Reception): Outcome {
+function outcomeOf(call: Call, reception: Reception, isLast: boolean): Outcome {
+  const { record, watch } = call;
   const { dispatchedAtMs, stream, usage } = record;
   const firstTokenAtMs = stream?.firstTokenAtMs;
+  const ending = endingOf(reception, watch.reason, isLast);
   return {
     kind: outcomeKindOf(reception, watch.reason),
     ...(usage !== undefined && {
@@ -134,6 +142,39 @@ function outcomeOf({ record, watch }: Call, reception: Reception): Outcome {
     }),
     ...(firstTokenAtMs !== undefined &&
       dispatchedAtMs !== undefined && { firstTokenAfterMs: firstTokenAtMs - dispatchedAtMs }),
+    ...(ending !== undefined && judged(call, ending)),
+  };
+}
+
+/** How the call ends with this attempt; `undefined` while another one may still answer. */
+function endingOf(
+  reception: Reception,
+  stopReason: StopReason | undefined,
+  isLast: boolean,
+): RequestEnding | undefined {
+  if (reception.kind === "complete") return "stop";
+  if (stopReason === "client-gone") return "client-gone";
+  const isOver =
+    isLast ||
+    stopReason !== undefined ||
+    reception.kind === "broken" ||
+    !reception.fault.isRetryable;
+  return isOver ? "failed" : undefined;
+}
+
+/** Whether the tenant got what it was promised, and the pace of the answer. */
+function judged({ timeline, tenant, record }: Call, ending: RequestEnding): Partial<Outcome> {
+  const { usage } = record;
+  timeline.end(ending, Date.now(), {
+    ...(usage !== undefined && {
+      promptTokens: usage.prompt_tokens,
+      outputTokens: usage.completion_tokens,
+    }),
+  });
+  const { decodeMs } = timeline.timeline;
+  return {
+    attainment: judgeAttainment(timeline.timeline, tenant.targets),
+    ...(decodeMs !== undefined && { decodeMs }),
   };
 }
 

@@ -18,7 +18,11 @@ export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer
       includeUsage: call.includeUsage,
     });
     record.stream = stream;
-    const lastText = await relay(body, { stream, client, watch, onFirstToken }, RELAY_LIMITS);
+    const lastText = await relay(
+      body,
+      { stream, client, watch, timeline: call.timeline, onFirstToken },
+      RELAY_LIMITS,
+    );
     record.usage = stream.usage;
     if (stream.phase === "broken" && !stream.hasReleased) {
       const { problem = { code: "upstream_error" } } = stream;

@@ -90,6 +90,11 @@ export class TokenStream {
     return this.isFinished ? this.#usage : undefined;
   }
 
+  /** Chunks with output so far: before the replica has counted, one is one token. */
+  get outputChunks(): number {
+    return this.#outputChunks;
+  }
+
   /** Output so far: exact once the replica has counted, before that one chunk is one token. */
   get outputTokens(): number {
     return this.usage?.completion_tokens ?? this.#outputChunks;

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { Problem } from "../../src/protocol/errors.ts";
 import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
 import type { Call, CallRecord, CheckedRequest } from "../call.ts";
-import { newCallRecord, startedAtMs } from "../call.ts";
+import { newCallRecord, newTimeline, startedAtMs } from "../call.ts";
 import type { StopReason } from "../call-watch.ts";
 import { CallWatch } from "../call-watch.ts";
 import { checkRequest, FIRST_TOKEN_MS_MAX } from "../check-request.ts";
@@ -60,7 +60,7 @@ function answerStreamed(
   watch.signal.addEventListener("abort", () => {
     if (watch.reason === "client-gone") void client.abort();
   });
-  const call = { ...checked, watch, record };
+  const call = { ...checked, watch, record, timeline: newTimeline(checked, record) };
   run(c, call, receiveStreamed(call, client), (problem) => client.fail(problem));
   return client.response;
 }
@@ -71,7 +71,7 @@ function answerWhole(
   record: CallRecord,
 ): Promise<Response> {
   const watch = new CallWatch(startedAtMs(record) + ANSWER_MS_MAX);
-  const call = { ...checked, watch, record };
+  const call = { ...checked, watch, record, timeline: newTimeline(checked, record) };
   return new Promise((resolve, reject) => {
     const answer = (json: string): void => {
       const headers = {
