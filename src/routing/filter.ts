@@ -6,7 +6,7 @@ export type Unfit = "excluded" | "model" | "not-ready" | "ejected" | "full";
 /** What is known of a replica before any forecast. */
 export interface ReplicaFacts {
   readonly replicaId: ReplicaId;
-  /** The model it has loaded; `undefined` before it has said hello. */
+  /** The model it has loaded, by its own name; `undefined` before it has said hello. */
   readonly modelId: string | undefined;
   /** Connected, heard of lately, and neither draining nor removed. */
   readonly isReady: boolean;
@@ -18,8 +18,11 @@ export interface ReplicaFacts {
 /** What a replica must be fit for. */
 export interface FitRequest {
   readonly excludedReplicaIds: readonly ReplicaId[];
-  /** As the engines name it; absent where every replica of the pool will do. */
-  readonly modelId?: string;
+  /**
+   * The model by its replicas' own name for it, which need not be the one that clients ask for;
+   * absent where every replica of the pool will do.
+   */
+  readonly replicaModelId?: string;
 }
 
 /**
@@ -31,7 +34,11 @@ export interface FitRequest {
 export function whyNot(replica: ReplicaFacts, request: FitRequest): Unfit | undefined {
   if (request.excludedReplicaIds.includes(replica.replicaId)) return "excluded";
   if (!replica.isReady) return "not-ready";
-  if (request.modelId !== undefined && replica.modelId !== request.modelId) return "model";
+  if (isOfAnotherModel(replica, request)) return "model";
   if (replica.isEjected) return "ejected";
   return replica.freeSlots > 0 ? undefined : "full";
+}
+
+function isOfAnotherModel({ modelId }: ReplicaFacts, { replicaModelId }: FitRequest): boolean {
+  return replicaModelId !== undefined && modelId !== replicaModelId;
 }

@@ -15,23 +15,34 @@ const anybody = { excludedReplicaIds: [] };
 describe("whyNot", () => {
   test("finds nothing wrong with a ready replica that has a slot", () => {
     expect(whyNot(fit, anybody)).toBeUndefined();
-    expect(whyNot(fit, { ...anybody, modelId: "small" })).toBeUndefined();
+    expect(whyNot(fit, { ...anybody, replicaModelId: "small" })).toBeUndefined();
   });
 
   test("names each thing that can be wrong", () => {
     expect(whyNot(fit, { excludedReplicaIds: [replicaId] })).toBe("excluded");
     expect(whyNot({ ...fit, isReady: false }, anybody)).toBe("not-ready");
-    expect(whyNot(fit, { ...anybody, modelId: "large" })).toBe("model");
-    expect(whyNot({ ...fit, modelId: undefined }, { ...anybody, modelId: "large" })).toBe("model");
+    expect(whyNot(fit, { ...anybody, replicaModelId: "large" })).toBe("model");
+    expect(whyNot({ ...fit, modelId: undefined }, { ...anybody, replicaModelId: "large" })).toBe(
+      "model",
+    );
     expect(whyNot({ ...fit, isEjected: true }, anybody)).toBe("ejected");
     expect(whyNot({ ...fit, freeSlots: 0 }, anybody)).toBe("full");
   });
 
+  test("takes no notice of the name that clients use for the model", () => {
+    const offer = { ...anybody, modelId: "what clients call it" };
+    expect(whyNot(fit, offer)).toBeUndefined();
+  });
+
   test("names what no waiting removes before what waiting may", () => {
     const bad: ReplicaFacts = { ...fit, isReady: false, isEjected: true, freeSlots: 0 };
-    expect(whyNot(bad, { excludedReplicaIds: [replicaId], modelId: "large" })).toBe("excluded");
-    expect(whyNot(bad, { ...anybody, modelId: "large" })).toBe("not-ready");
-    expect(whyNot({ ...bad, isReady: true }, { ...anybody, modelId: "large" })).toBe("model");
+    expect(whyNot(bad, { excludedReplicaIds: [replicaId], replicaModelId: "large" })).toBe(
+      "excluded",
+    );
+    expect(whyNot(bad, { ...anybody, replicaModelId: "large" })).toBe("not-ready");
+    expect(whyNot({ ...bad, isReady: true }, { ...anybody, replicaModelId: "large" })).toBe(
+      "model",
+    );
     expect(whyNot({ ...bad, isReady: true }, anybody)).toBe("ejected");
   });
 });
