@@ -1,21 +1,23 @@
-import { seededRandom } from "../../src/base/random.ts";
 import type { Offer } from "../../src/pool/offer.ts";
 import type { PoolEffect } from "../../src/pool/pool-effect.ts";
 import type { PoolOptions } from "../../src/pool/pool.ts";
 import { Pool } from "../../src/pool/pool.ts";
-import type { ReplicaHello, ReplicaReport } from "../../src/protocol/engine-api.ts";
-import { ModelId, PoolId, ReplicaId, RequestId, TenantId } from "../../src/protocol/ids.ts";
+import type { ReplicaHello } from "../../src/protocol/engine-api.ts";
+import { ModelId, PoolId, RequestId, TenantId } from "../../src/protocol/ids.ts";
+import type { SloTargets } from "../../src/slo/targets.ts";
 import type { LivePool } from "../../src/tenants/live-configuration.ts";
+import type { TenantShare } from "../../src/tenants/share.ts";
+import { aHello, aReport, EPOCH, replicaIdOf, urlOf } from "./replica-builders.ts";
 
-export const EPOCH = "epoch-1";
+/** All that can be guaranteed: whoever has it is in profile until ten seconds' work is spent. */
+export const WHOLE_SHARE: TenantShare = { weight: 1, guaranteedRatio: 0.9, band: 0 };
 
-/** The first, second … replica of a pool made by `aLivePool`. */
-export function urlOf(index: number): string {
-  return `http://127.0.0.1:${9101 + index}`;
-}
+/** Guarantees nothing: whoever has it is beyond its profile from the first request on. */
+export const NO_GUARANTEE: TenantShare = { weight: 1, guaranteedRatio: 0, band: 0 };
 
-export function replicaIdOf(index: number): ReplicaId {
-  return ReplicaId.parse(urlOf(index));
+/** The promise of a first token within so long, and nothing else. */
+export function firstTokenWithin(limitMs: number): SloTargets {
+  return { ttft: { percentileRatio: 0.99, limitMs } };
 }
 
 /** A configuration with `replicaCount` replicas. */
@@ -36,61 +38,27 @@ export function aLivePool(
   };
 }
 
-/** The hello of a replica with four sequences and no queue. */
-export function aHello(index: number, change: Partial<ReplicaHello> = {}): ReplicaHello {
-  return {
-    kind: "hello",
-    protocolVersion: 1,
-    endpointUrl: urlOf(index),
-    instanceId: `life-1-of-${index}`,
-    modelId: "sluice-tiny",
-    contextTokens: 2048,
-    blockTokens: 16,
-    blockCount: 1024,
-    sequencesMax: 4,
-    queueMax: 0,
-    ...change,
-  };
-}
-
-/** The report of an idle replica that prefills a token in a millisecond and steps in ten. */
-export function aReport(sequence: number, change: Partial<ReplicaReport> = {}): ReplicaReport {
-  return {
-    kind: "report",
-    sequence,
-    queuedRequests: 0,
-    runningRequests: 0,
-    usedBlocks: 0,
-    blockTokens: 16,
-    blockCount: 1024,
-    queuedUncachedTokens: 0,
-    prefillTokensPerSecond: 1000,
-    stepMs: 10,
-    tightestTbtMs: null,
-    lastDispatch: null,
-    draining: false,
-    ...change,
-  };
-}
-
-/** The offer of a short prompt that is due in a second and has just arrived. */
+/** The offer of a short prompt, streamed, that is due in a second and has just arrived. */
 export function anOffer(name: string, change: Partial<Offer> = {}): Offer {
   return {
     requestId: RequestId.parse(name),
     tenantId: TenantId.parse("tenant-a"),
     modelId: ModelId.parse("sluice-tiny"),
+    share: WHOLE_SHARE,
     promptBytes: 0,
-    targets: {},
-    firstTokenTargetMs: Math.max(1000, change.firstTokenBudgetMs ?? 0),
-    firstTokenBudgetMs: 1000,
+    targets: firstTokenWithin(1000),
+    isStreamed: true,
+    elapsedMs: 0,
+    prefixes: [],
     excludedReplicaIds: [],
+    isRetry: false,
     ...change,
   };
 }
 
 /** A pool that begins at instant 0, without a configuration. */
 export function aPool(change: Partial<PoolOptions> = {}): Pool {
-  return new Pool({ epoch: EPOCH, startedAtMs: 0, random: seededRandom(1), ...change });
+  return new Pool({ epoch: EPOCH, startedAtMs: 0, seed: 1, ...change });
 }
 
 /** A pool, long at work, whose replicas have connected and reported at instant 0 and are idle. */
