@@ -419,6 +419,9 @@ describe("load()", () => {
       blockCount: 64,
       blockTokens: 16,
       queuedUncachedTokens: 120,
+      queuedAttendedPairs: (50 * 51) / 2 + (70 * 71) / 2,
+      runningKvTokens: 0,
+      waitingKvTokens: 120,
       tightestTbtMs: 40,
     });
     runStep(engine);
@@ -427,12 +430,21 @@ describe("load()", () => {
       runningRequests: 1,
       usedBlocks: 4,
       queuedUncachedTokens: 50 - 32 + 70,
+      queuedAttendedPairs: (50 * 51) / 2 - (32 * 33) / 2 + (70 * 71) / 2,
+      runningKvTokens: 32,
+      waitingKvTokens: 70,
     });
     // Two blocks of the same prefix are cached by now, so a request that comes now expects them.
     engine.submit(aGenerateRequest({ id: "c", promptTokens: tokenRange(60) }), 0);
     expect(engine.load().queuedUncachedTokens).toBe(50 - 32 + 70 + 60 - 32);
     runToEnd(engine);
-    expect(engine.load()).toMatchObject({ queuedUncachedTokens: 0, tightestTbtMs: undefined });
+    expect(engine.load()).toMatchObject({
+      queuedUncachedTokens: 0,
+      queuedAttendedPairs: 0,
+      runningKvTokens: 0,
+      waitingKvTokens: 0,
+      tightestTbtMs: undefined,
+    });
   });
 
   test("a decode has nothing to prefill", () => {

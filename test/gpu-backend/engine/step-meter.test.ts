@@ -75,3 +75,102 @@ describe("StepMeter", () => {
     expect(Number.isFinite(meter.speed.prefillTokensPerSecond)).toBe(true);
   });
 });
+
+/** The steps of a machine that does what its warm-up said: half a millisecond a token, and ten with the first. */
+const expectedMs = (batch: Batch) => 9.5 + 0.5 * batch.totalTokens;
+
+/** Runs steps of changing size, each so many times as long as it was at the warm-up. */
+function run(meter: StepMeter, slowdown: number, steps: number): void {
+  for (let step = 0; step < steps; step++) {
+    const batch = aBatch([50 + ((37 * step) % 200)], step % 4);
+    meter.record(batch, slowdown * expectedMs(batch), 0);
+  }
+}
+
+describe("speedRatio", () => {
+  test("is 1 for a machine that is as fast as it was", () => {
+    const meter = aMeter();
+    expect(meter.measurements.speedRatio).toBe(1);
+    run(meter, 1, 300);
+    expect(meter.measurements.speedRatio).toBeCloseTo(1, 2);
+  });
+
+  test("together with the model follows a machine that is half as fast within dozens of steps", () => {
+    const meter = aMeter();
+    run(meter, 1, 300);
+    run(meter, 2, 70);
+    const batch = aBatch([100], 2);
+    const { speedRatio } = meter.measurements;
+    const predictedMs = speedRatio * meter.model.predictMs(workOf(batch));
+    expect(speedRatio).toBeGreaterThan(1.3);
+    expect(predictedMs / (2 * expectedMs(batch))).toBeGreaterThan(0.8);
+    expect(predictedMs / (2 * expectedMs(batch))).toBeLessThan(1.2);
+  });
+
+  test("is 1 again once the model has learned the new speed", () => {
+    const meter = aMeter();
+    run(meter, 1, 300);
+    run(meter, 2, 3000);
+    expect(meter.measurements.speedRatio).toBeCloseTo(1, 1);
+  });
+
+  test("is hardly moved by one stall", () => {
+    const meter = aMeter();
+    run(meter, 1, 300);
+    run(meter, 100, 1);
+    expect(meter.measurements.speedRatio).toBeLessThan(1.06);
+  });
+});
+
+const ratioOf = (meter: StepMeter) => meter.measurements.prefillTimeRatio;
+
+describe("prefillTimeRatio", () => {
+  test("is 0 where everything decodes", () => {
+    const meter = aMeter();
+    for (let step = 1; step <= 100; step++) meter.record(aBatch([], 8), 20, 20 * step);
+    expect(ratioOf(meter)).toBe(0);
+  });
+
+  test("is what the prefill adds to the steps that it is part of", () => {
+    const meter = aMeter();
+    const batch = aBatch([100], 8);
+    const stepMs = expectedMs(batch);
+    for (let step = 1; step <= 400; step++) meter.record(batch, stepMs, stepMs * step);
+    const { tokenMs, attendedPairMs } = meter.model.coefficients;
+    expect(ratioOf(meter)).toBeCloseTo((100 * tokenMs + 5050 * attendedPairMs) / stepMs, 1);
+    expect(ratioOf(meter)).toBeGreaterThan(0.5);
+  });
+
+  test("halves when every second step has none", () => {
+    const meter = aMeter();
+    const always = aMeter();
+    for (let step = 1; step <= 400; step++) {
+      always.record(aBatch([20]), 19.5, 19.5 * step);
+      meter.record(step % 2 === 0 ? aBatch([20]) : aBatch([], 20), 19.5, 19.5 * step);
+    }
+    expect(ratioOf(meter)).toBeGreaterThan(0.3 * ratioOf(always));
+    expect(ratioOf(meter)).toBeLessThan(0.7 * ratioOf(always));
+  });
+
+  test("forgets over a pause", () => {
+    const meter = aMeter();
+    meter.record(aBatch([1000]), 510, 510);
+    const before = ratioOf(meter);
+    meter.record(aBatch([], 1), 10, 20_510);
+    expect(before).toBeGreaterThan(0.1);
+    expect(ratioOf(meter)).toBeLessThan(before / 1000);
+  });
+
+  test("stays a share, whatever a clock says", () => {
+    const meter = aMeter();
+    for (const [stepMs, nowMs] of [
+      [0, 0],
+      [1e9, 5],
+      [3, 2],
+    ] as const) {
+      meter.record(aBatch([5]), stepMs, nowMs);
+      expect(ratioOf(meter)).toBeGreaterThanOrEqual(0);
+      expect(ratioOf(meter)).toBeLessThanOrEqual(1);
+    }
+  });
+});

@@ -50,18 +50,26 @@ test("an idle engine says who it is, what it holds, and how fast its warm-up was
     blockCount: 256,
     sequencesMax: 2,
     queueMax: 64,
+    batchTokensMax: 256,
+    keepsTbt: false,
   });
   expect(report).toMatchObject({
     queuedRequests: 0,
     runningRequests: 0,
     usedBlocks: 0,
     queuedUncachedTokens: 0,
+    queuedAttendedPairs: 0,
+    runningKvTokens: 0,
+    waitingKvTokens: 0,
+    speedRatio: 1,
+    prefillTimeRatio: 0,
     tightestTbtMs: null,
     lastDispatch: null,
     draining: false,
   });
   expect(report.prefillTokensPerSecond).toBeGreaterThan(1);
   expect(report.stepMs).toBeGreaterThan(0);
+  expect(report.step.tokenMs).toBeGreaterThan(0);
 });
 
 test("a busy engine reports what runs and waits, the tightest promise and the last dispatch", async () => {
@@ -75,6 +83,9 @@ test("a busy engine reports what runs and waits, the tightest promise and the la
   });
   expect(busy.usedBlocks).toBeGreaterThan(1);
   expect(busy.queuedUncachedTokens).toBeGreaterThan(0);
+  expect(busy.queuedAttendedPairs).toBeGreaterThan(busy.queuedUncachedTokens);
+  expect(busy.runningKvTokens).toBeGreaterThan(0);
+  expect(busy.waitingKvTokens).toBeGreaterThan(0);
   expect(busy.tightestTbtMs).toBe(100);
   expect(busy.lastDispatch).toEqual({ epoch: "life", number: 3 });
   abort.abort();
@@ -82,7 +93,11 @@ test("a busy engine reports what runs and waits, the tightest promise and the la
   const calm = await reported("nothing runs again", (report) => {
     return report.sequence > busy.sequence && report.runningRequests === 0;
   });
-  expect(calm).toMatchObject({ usedBlocks: 0, tightestTbtMs: null });
+  expect(calm).toMatchObject({ usedBlocks: 0, tightestTbtMs: null, runningKvTokens: 0 });
+  expect(calm.prefillTimeRatio).toBeGreaterThan(0);
+  await reported("prefill is long ago", (report) => {
+    return report.sequence > calm.sequence && report.prefillTimeRatio < calm.prefillTimeRatio / 2;
+  });
 });
 
 test("a dispatch that was refused has arrived as well", async () => {
