@@ -93,11 +93,20 @@ describe("EngineClient", () => {
     await client.loaded;
     submit(client, "a");
     await client.whenIdle();
-    expect(loads).toMatchObject([
-      { queuedRequests: 0, queuedUncachedTokens: 0 },
-      { queuedRequests: 1, queuedUncachedTokens: aGenerateRequest().promptTokens.length },
-      { queuedRequests: 0, queuedUncachedTokens: 0 },
-    ]);
+    const tokens = aGenerateRequest().promptTokens.length;
+    const none = {
+      queuedRequests: 0,
+      queuedUncachedTokens: 0,
+      queuedAttendedPairs: 0,
+      waitingKvTokens: 0,
+    };
+    const one = {
+      queuedRequests: 1,
+      queuedUncachedTokens: tokens,
+      queuedAttendedPairs: (tokens * (tokens + 1)) / 2,
+      waitingKvTokens: tokens,
+    };
+    expect(loads).toMatchObject([none, one, none]);
   });
 
   test("closing fails what is open, with the reason, and is no breakdown", async () => {

@@ -5,7 +5,13 @@ import { parentPort, workerData } from "node:worker_threads";
 // in the way that the model's directory names.
 const fault = workerData.options.modelDirectory;
 const steps = new Int32Array(workerData.watchMemory);
-const snapshot = { submissions: 0, queuedRequests: 0, queuedUncachedTokens: 0 };
+const snapshot = {
+  submissions: 0,
+  queuedRequests: 0,
+  queuedUncachedTokens: 0,
+  queuedAttendedPairs: 0,
+  waitingKvTokens: 0,
+};
 
 if (fault === "load-fails") throw new Error("no such weights");
 parentPort.postMessage({ kind: "loaded", facts: {}, snapshot });
