@@ -147,6 +147,7 @@ export class Gateway {
       elapsedMs: world.nowMs - arrivedAtMs,
       prefixes: prefixesOf(spec, index),
       excludedReplicaIds: [...call.failedReplicaIds],
+      isRetry: call.dispatches > 0,
     };
     this.#hop(() => {
       if (!call.hasEnded) this.dispatcher.offer(offer);
@@ -178,7 +179,7 @@ export class Gateway {
     const { world, tellsDeadlines } = this.#options;
     const { tenant } = attempt.call.options;
     const { dispatch } = attempt;
-    const { tpot, tbtMaxMs = tpot?.limitMs } = tenant.targets;
+    const { tbtMaxMs } = tenant.targets;
     const deadlineAtMs = world.nowMs + dispatch.firstTokenBudgetMs;
     link.send({
       id: attempt.attemptId,
@@ -257,7 +258,6 @@ export class Gateway {
     this.#links.get(attempt.dispatch.replicaId)?.cancel(attempt.attemptId);
     this.#drop(attempt);
     this.#settle(leaseId, { kind: "displaced" });
-    call.wasDisplaced = true;
     this.#ask(call);
   }
 

@@ -48,10 +48,10 @@ export class InvariantWatch {
   }
 
   /** What is late is refused, not kept: its client has better things to do. */
-  #checkPatience({ options, wasDisplaced }: SimulatedCall): void {
+  #checkPatience({ options, dispatches }: SimulatedCall): void {
     const { tenant, spec, arrivedAtMs } = options;
     const limitMs = ttftLimitMs(tenant.targets, spec.promptTokens);
-    if (!tenant.isStreamed || wasDisplaced || limitMs === Infinity) return;
+    if (!tenant.isStreamed || dispatches > 0 || limitMs === Infinity) return;
     const waitedMs = this.#simulation.world.nowMs - arrivedAtMs;
     assert(waitedMs <= limitMs + VERDICT_GRACE_MS, "nobody waits past a deadline without a verdict");
   }

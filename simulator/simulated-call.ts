@@ -44,7 +44,6 @@ export class SimulatedCall {
   readonly options: SimulatedCallOptions;
   readonly recorder: TimelineRecorder;
   readonly failedReplicaIds: ReplicaId[] = [];
-  wasDisplaced = false;
   /** Present while a replica serves it. */
   attempt: Attempt | undefined;
   dispatches = 0;

@@ -5,7 +5,7 @@ import { traceArrivals } from "./trace-arrivals.ts";
 import { jsonRows } from "./trace-row.ts";
 
 /** Tokens that one of Bailian's hash ids stands for. */
-export const BAILIAN_BLOCK_TOKENS = 16;
+const BAILIAN_BLOCK_TOKENS = 16;
 
 /**
  * Reads the Qwen-Bailian traces: JSON lines with `chat_id`, `parent_chat_id` (−1 for none),

@@ -5,7 +5,7 @@ import { traceArrivals } from "./trace-arrivals.ts";
 import { jsonRows } from "./trace-row.ts";
 
 /** Tokens that one of Mooncake's hash ids stands for. */
-export const MOONCAKE_BLOCK_TOKENS = 512;
+const MOONCAKE_BLOCK_TOKENS = 512;
 
 /**
  * Reads Mooncake's traces: JSON lines with `timestamp` (ms), `input_length`, `output_length` and

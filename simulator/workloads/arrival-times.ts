@@ -1,4 +1,5 @@
 import type { Random } from "../../src/base/random.ts";
+import { seededRandom } from "../../src/base/random.ts";
 import type { IntervalShape } from "./intervals.ts";
 import { intervalSampler } from "./intervals.ts";
 import type { RateShape } from "./rate-shape.ts";
@@ -15,8 +16,9 @@ export interface ArrivalProcess {
  * Yields the instants of a process before `untilMs`, in order.
  *
  * Gaps are drawn in operational time, where the rate is 1, and stretched by the rate over real time.
- * So a burst that begins inside a long gap cuts that gap short, and the number of requests in any
- * window is exactly what its rate says.
+ * So a burst that begins inside a long gap cuts that gap short, and a window has on average as many
+ * requests as its rate says. How the rate moves has a sequence of its own: a tenant that sends more
+ * has its peaks at the same instants.
  */
 export function* arrivalTimes(
   process: ArrivalProcess,
@@ -25,9 +27,10 @@ export function* arrivalTimes(
 ): Generator<number> {
   if (process.meanPerSecond <= 0) return;
   const nextInterval = intervalSampler(process.intervals);
+  const shapesRandom = seededRandom(Math.floor(random() * 2 ** 32));
   let nowMs = 0;
   let leftToNext = nextInterval(random);
-  for (const step of rateSteps(process.rateShapes, random)) {
+  for (const step of rateSteps(process.rateShapes, shapesRandom)) {
     const perMs = (process.meanPerSecond * step.factor) / 1000;
     for (;;) {
       const stepLeft = (step.untilMs - nowMs) * perMs;

@@ -35,7 +35,7 @@ export function exponential(random: Random): number {
 }
 
 /** Draws from the standard normal distribution (Box and Muller). */
-export function normal(random: Random): number {
+function normal(random: Random): number {
   return Math.sqrt(2 * exponential(random)) * Math.cos(2 * Math.PI * random());
 }
 

@@ -33,7 +33,7 @@ export function sampleLengths(table: LengthTable, random: Random): RequestLength
   return lengthsAt(table, random(), random());
 }
 
-/** In each interval, so that a tail which holds a thousandth of the requests and much of the cost counts. */
+/** In each interval: a tail of a thousandth of the requests may have much of the cost. */
 const MIDPOINTS = 6;
 
 /** The mean of a price over a table: a sum over midpoints, so without chance and the same every time. */
@@ -62,7 +62,10 @@ function midpoints(): { level: number; weight: number }[] {
   });
 }
 
-/** Reduces a sample to a table. Equal prompts stay in the sample's order, so that no interval gets all short answers. */
+/**
+ * Reduces a sample to a table. Prompts of one length stay in the sample's order: sorted by answer, an
+ * interval that cuts through them would get all the short ones.
+ */
 export function fitLengthTable(sample: readonly RequestLengths[]): LengthTable {
   assert(sample.length >= SAMPLE_MIN, "a sample has a request for the rarest interval");
   const byPrompt = sample.toSorted((a, b) => a.promptTokens - b.promptTokens);

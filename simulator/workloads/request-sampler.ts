@@ -35,12 +35,10 @@ function sizeOf(
 ): RequestSize {
   return {
     promptTokens,
-    prefixTokens: prefixTokensOf(profile, promptTokens),
+    prefixTokens: Math.min(
+      promptTokens - 1,
+      Math.floor(promptTokens * profile.prefixes.promptRatio),
+    ),
     outputTokens: Math.min(outputTokens, profile.outputTokensMax ?? outputTokens),
   };
-}
-
-/** How many leading tokens of a prompt are its group's. */
-export function prefixTokensOf(profile: TenantProfile, promptTokens: number): number {
-  return Math.min(promptTokens - 1, Math.floor(promptTokens * profile.prefixes.promptRatio));
 }

@@ -39,7 +39,7 @@ export function* sessionTurns(
 }
 
 /** Sessions of one tenant that are open at once; beyond, a new one has only its first turn. */
-export const OPEN_SESSIONS_MAX = 100_000;
+const OPEN_SESSIONS_MAX = 100_000;
 
 /**
  * Yields the turns of all sessions up to `untilMs` in order of time, given when sessions begin.

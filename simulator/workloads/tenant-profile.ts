@@ -18,7 +18,7 @@ export interface TenantProfile {
 }
 
 /** What prompts of a tenant have in common. */
-export interface PrefixShape {
+interface PrefixShape {
   /** Different system prompts, at most `PREFIX_GROUPS_MAX`. */
   readonly groups: number;
   /** How much of a prompt is its group's; 0 shares nothing. */

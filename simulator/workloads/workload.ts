@@ -1,10 +1,11 @@
+import { assert } from "../../src/base/assert.ts";
 import type { Random } from "../../src/base/random.ts";
 import { seededRandom } from "../../src/base/random.ts";
 import type { ArrivalSpec } from "./arrival.ts";
 import { arrivalTimes } from "./arrival-times.ts";
 import type { RateShape } from "./rate-shape.ts";
 import type { SampledRequest } from "./request-sampler.ts";
-import { prefixTokensOf, sampleRequest } from "./request-sampler.ts";
+import { sampleRequest } from "./request-sampler.ts";
 import { placedTurns, sessionTurns } from "./sessions.ts";
 import type { TenantProfile } from "./tenant-profile.ts";
 import { PREFIX_GROUPS_MAX } from "./tenant-profile.ts";
@@ -26,14 +27,14 @@ export interface TenantTraffic {
 }
 
 /** A change of what is asked, which a limit on the number of requests cannot see. */
-export interface PromptChange {
+interface PromptChange {
   readonly fromMs: number;
   readonly factor: number;
   readonly promptTokensMax: number;
 }
 
 /**
- * Yields a workload's requests before `untilMs` in order of time, one at a time.
+ * Yields a workload's requests up to `untilMs` in order of time, one at a time.
  *
  * Every tenant has sequences of its own for instants and for sizes. So a scenario that changes one
  * tenant leaves all others exactly as they were, and differences between two runs are paired.
@@ -45,9 +46,10 @@ export function* generateArrivals(
 ): Generator<ArrivalSpec> {
   const merge = new TimeMerge<ArrivalSpec>();
   for (const [tenantIndex, traffic] of workload.tenants.entries()) {
+    const { profile, startsPerSecond: meanPerSecond, rateShapes } = traffic;
+    assert(profile.prefixes.groups <= PREFIX_GROUPS_MAX, "a tenant's prefix groups fit its range");
     const timesRandom = seededRandom(Math.floor(random() * 2 ** 32));
     const sizesRandom = seededRandom(Math.floor(random() * 2 ** 32));
-    const { profile, startsPerSecond: meanPerSecond, rateShapes } = traffic;
     const process = { meanPerSecond, intervals: profile.intervals, rateShapes };
     const starts = arrivalTimes(process, timesRandom, untilMs);
     merge.add(tenantArrivals({ traffic, tenantIndex, starts, untilMs }, sizesRandom));
@@ -96,7 +98,11 @@ function requestOf(
       Math.round(request.promptTokens * promptChange.factor),
       Math.max(request.promptTokens, promptChange.promptTokensMax),
     );
-    size.prefixTokens = prefixTokensOf(profile, size.promptTokens);
+    // Scaled alike in all turns of a session, so that each still begins with the one before.
+    size.prefixTokens = Math.min(
+      size.promptTokens - 1,
+      Math.round(request.prefixTokens * promptChange.factor),
+    );
   }
   return {
     ...size,
