@@ -8,10 +8,14 @@ export function renewEntry<Value>(
   sizeMax: number,
   create: () => Value,
 ): Value {
-  const value = map.get(key) ?? create();
-  map.delete(key);
-  const [oldest] = map.keys();
-  if (map.size >= sizeMax && oldest !== undefined) map.delete(oldest);
+  const known = map.get(key);
+  const value = known ?? create();
+  if (known !== undefined) {
+    map.delete(key);
+  } else if (map.size >= sizeMax) {
+    const [oldest] = map.keys();
+    if (oldest !== undefined) map.delete(oldest);
+  }
   map.set(key, value);
   return value;
 }

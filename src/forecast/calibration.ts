@@ -81,8 +81,8 @@ const DEFAULT_OPTIONS: CalibrationOptions = {
 const PRIOR_DEVIATIONS = 2.75;
 /** Before any sample. A TTFT hangs on a queue; a TPOT is a mean of many steps. */
 const PRIORS: Readonly<Record<ForecastDimension, ResidualQuantile>> = {
-  ttft: { mean: 0, variance: 0.1 ** 2, deviations: PRIOR_DEVIATIONS },
-  tpot: { mean: 0, variance: 0.05 ** 2, deviations: PRIOR_DEVIATIONS },
+  ttft: { mean: 0, variance: 0.2 ** 2, deviations: PRIOR_DEVIATIONS },
+  tpot: { mean: 0, variance: 0.08 ** 2, deviations: PRIOR_DEVIATIONS },
 };
 
 /**

@@ -1,4 +1,4 @@
-import { fewestTokens } from "./fewest-tokens.ts";
+import { tokensUntil } from "./tokens-until.ts";
 
 /** KV of one sequence: what it holds, and what its output is expected to add before it ends. */
 export interface KvGrowth {
@@ -12,6 +12,9 @@ export interface KvDemand {
   readonly freeTokens: number;
   readonly tpotMs: number;
 }
+
+/** Where the search for a time begins. */
+const GUESS_TOKENS = 16;
 
 /**
  * The most KV tokens that sequences come to hold which all grow by a token a step and let go when they
@@ -42,7 +45,12 @@ export function kvWaitMs(
 ): number {
   const missingTokens = neededTokens - freeTokens;
   if (missingTokens <= 0) return 0;
-  return tpotMs * fewestTokens((tokens) => freedTokens(sequences, tokens) >= missingTokens);
+  const tokens = tokensUntil({
+    amountBy: (after) => freedTokens(sequences, after),
+    target: missingTokens,
+    guessTokens: GUESS_TOKENS,
+  });
+  return tpotMs * tokens;
 }
 
 /** By then given back by those that ended, less what the others have grown. */

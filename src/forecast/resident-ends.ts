@@ -51,8 +51,8 @@ export class ResidentEnds {
    */
   endsBy(tokens: number): number {
     const ends = this.#firstEndsBy(tokens);
-    // Simpson's rule, for the slots' time that later ones have had; none has ended at 0.
-    const laterSlotTokens = ((4 * this.#firstEndsBy(tokens / 2) + ends) / 6) * tokens;
+    // The slots' time that later ones have had, as if they had come evenly: slots change hands once at most.
+    const laterSlotTokens = (ends * tokens) / 2;
     return ends + laterSlotTokens / this.laterLifeTokens;
   }
 

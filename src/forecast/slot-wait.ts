@@ -1,11 +1,11 @@
 import { assert } from "../base/assert.ts";
-import { fewestTokens } from "./fewest-tokens.ts";
 import { ResidentEnds, type Residents } from "./resident-ends.ts";
+import { tokensUntil } from "./tokens-until.ts";
 
 /**
  * How long until a request that comes now has a slot of a replica: until as many of those that hold one
  * are expected to have ended as wait, this request included. 0 while a slot is free. Linear in the
- * residents, about a dozen times over.
+ * residents.
  */
 export function slotWaitMs(residents: Residents & { readonly tpotMs: number }): number {
   const { sequences, sequencesMax } = residents.load;
@@ -15,7 +15,11 @@ export function slotWaitMs(residents: Residents & { readonly tpotMs: number }): 
   const due = sequences - sequencesMax + 1;
   // Once all slots have changed hands nothing of who is there now matters, only the mean rate.
   const dueSoon = Math.min(due, sequencesMax);
-  const tokens = fewestTokens((after) => ends.endsBy(after) >= dueSoon);
   const tokensPerEnd = ends.laterLifeTokens / sequencesMax;
+  const tokens = tokensUntil({
+    amountBy: (after) => ends.endsBy(after),
+    target: dueSoon,
+    guessTokens: dueSoon * tokensPerEnd,
+  });
   return residents.tpotMs * (tokens + (due - dueSoon) * tokensPerEnd);
 }

@@ -103,8 +103,14 @@ export class SurvivalCurve {
   }
 
   #quantile(ratio: number): number {
+    // The last bucket that more than this share of outputs reaches, or the first.
     let bucket = 0;
-    while (bucket < BUCKETS - 1 && (this.#reaching[bucket + 1] ?? 0) > 1 - ratio) bucket += 1;
+    let beyond = BUCKETS;
+    while (beyond - bucket > 1) {
+      const middle = (bucket + beyond) >>> 1;
+      if ((this.#reaching[middle] ?? 0) > 1 - ratio) bucket = middle;
+      else beyond = middle;
+    }
     const reaching = this.#reaching[bucket] ?? 0;
     const ending = reaching - (this.#reaching[bucket + 1] ?? 0);
     const part = ending > 0 ? Math.min(1, (reaching - (1 - ratio)) / ending) : 1;

@@ -94,7 +94,7 @@ describe("slotWaitMs", () => {
     "with %i waiting agrees with what happens on replicas full of long outputs",
     (waiting) => {
       const { forecastMs, actualMs } = compare(waiting);
-      
+
       expect(forecastMs / actualMs).toBeGreaterThan(0.8);
       expect(forecastMs / actualMs).toBeLessThan(1.3);
     },

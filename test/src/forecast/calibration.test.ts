@@ -1,0 +1,284 @@
+import { describe, expect, test } from "vitest";
+import { copyState } from "../../../src/base/plain-state.ts";
+import type { Random } from "../../../src/base/random.ts";
+import { seededRandom } from "../../../src/base/random.ts";
+import {
+  Calibration,
+  type CalibrationContext,
+  type ForecastDimension,
+} from "../../../src/forecast/calibration.ts";
+import { drawNormal } from "./support/draws.ts";
+
+const EXCEEDANCE_RATIO = 0.003;
+const SAMPLE_GAP_MS = 50;
+const CHAT: CalibrationContext = { profile: "llama/h200", tenantId: "chat", targetMs: 1000 };
+
+/** log(actual / predicted) of the n-th request. */
+type Residual = (index: number, random: Random, tenant: number) => number;
+
+/** Requests of five tenants whose forecasts fall into three bins; returns which bounds were exceeded. */
+function stream(
+  calibration: Calibration,
+  residual: Residual,
+  options: {
+    readonly seed: number;
+    readonly samples: number;
+    readonly dimension: ForecastDimension;
+    readonly startMs?: number;
+  },
+): boolean[] {
+  const { seed, samples, dimension, startMs = 0 } = options;
+  const random = seededRandom(seed);
+  return Array.from({ length: samples }, (_, index) => {
+    const nowMs = startMs + index * SAMPLE_GAP_MS;
+    const tenant = Math.floor(random() * 5);
+    const predictedMs = ([100, 350, 700][Math.floor(random() * 3)] ?? 0) * (0.8 + 0.4 * random());
+    const context = { ...CHAT, tenantId: `t${tenant}` };
+    const boundMs = calibration.upperBoundMs(dimension, predictedMs, context, nowMs);
+    const actualMs = predictedMs * Math.exp(residual(index, random, tenant));
+    calibration.learn(dimension, { ...context, predictedMs, boundMs, actualMs }, nowMs);
+    return actualMs > boundMs;
+  });
+}
+
+const countOf = (flags: readonly boolean[]) => flags.filter(Boolean).length;
+
+/** As often as it takes to change what is believed; far beyond the bound if `factor` is large. */
+function learnTimes(
+  calibration: Calibration,
+  times: number,
+  sample: CalibrationContext & { readonly predictedMs: number; readonly factor: number },
+  startMs: number,
+): number {
+  const { predictedMs, factor, ...context } = sample;
+  for (let index = 0; index < times; index++) {
+    const nowMs = startMs + index * SAMPLE_GAP_MS;
+    const boundMs = calibration.upperBoundMs("ttft", predictedMs, context, nowMs);
+    const actualMs = factor * predictedMs;
+    calibration.learn("ttft", { ...context, predictedMs, boundMs, actualMs }, nowMs);
+  }
+  return startMs + times * SAMPLE_GAP_MS;
+}
+
+const RESIDUALS: Record<string, Residual> = {
+  "right in the mean": (_, random) => 0.2 * drawNormal(random),
+  "half of the truth": (_, random) => Math.log(2) + 0.2 * drawNormal(random),
+  "twice the truth": (_, random) => -Math.log(2) + 0.2 * drawNormal(random),
+  "all over the place": (_, random) => 0.5 * drawNormal(random),
+  "almost exact": (_, random) => 0.03 * drawNormal(random),
+  "now and then far off": (_, random) => 0.1 * drawNormal(random) + (random() < 0.001 ? 1.5 : 0),
+  "drifting to and fro": (index, random) => 0.4 * Math.sin(index / 1500) + 0.2 * drawNormal(random),
+  "suddenly half of the truth": (index, random) =>
+    (index < 8000 ? 0 : Math.log(2)) + 0.2 * drawNormal(random),
+  "different for every tenant": (_, random, tenant) =>
+    0.2 * (tenant - 2) + 0.15 * drawNormal(random),
+};
+
+describe("Calibration", () => {
+  test.for(Object.entries(RESIDUALS))(
+    "where forecasts are %s, bounds of every bin are exceeded as often as they may be",
+    ([, residual]) => {
+      for (const [seed, dimension] of [
+        [1, "ttft"],
+        [2, "tpot"],
+      ] as const) {
+        const calibration = new Calibration({ ttftFloorMs: 0 });
+        stream(calibration, residual, { seed, samples: 16_000, dimension });
+        const bins = calibration.coverage();
+        expect(bins.map(({ bin }) => bin)).toEqual([0, 1, 2]);
+        for (const { samples, exceeded } of bins) {
+          expect(samples).toBeGreaterThan(5000);
+          expect(exceeded / samples).toBeGreaterThan(0.5 * EXCEEDANCE_RATIO);
+          expect(exceeded / samples).toBeLessThan(1.5 * EXCEEDANCE_RATIO);
+        }
+        calibration.checkInvariants();
+      }
+    },
+  );
+
+  test("bounds are no longer than they need to be", () => {
+    const calibration = new Calibration();
+    stream(calibration, (_, random) => 0.2 * drawNormal(random), {
+      seed: 4,
+      samples: 9000,
+      dimension: "tpot",
+    });
+    const boundMs = calibration.upperBoundMs("tpot", 100, CHAT, 9000 * SAMPLE_GAP_MS);
+    // 2.75 deviations are exceeded by 0.3 % of a normal distribution.
+    expect(boundMs).toBeGreaterThan(100 * Math.exp(2.2 * 0.2));
+    expect(boundMs).toBeLessThan(100 * Math.exp(3.8 * 0.2));
+  });
+
+  test("after everything became twice as slow, at most 2 % of 500 exceed their bounds, and soon as few as before", () => {
+    for (const seed of [5, 6, 7, 8, 9]) {
+      const calibration = new Calibration();
+      const dimension = "ttft";
+      stream(calibration, (_, random) => 0.2 * drawNormal(random), {
+        seed,
+        samples: 6000,
+        dimension,
+      });
+      const slow = stream(calibration, (_, random) => Math.log(2) + 0.2 * drawNormal(random), {
+        seed: seed + 100,
+        samples: 1500,
+        dimension,
+        startMs: 6000 * SAMPLE_GAP_MS,
+      });
+      expect(countOf(slow.slice(0, 15))).toBeGreaterThan(0);
+      expect(countOf(slow.slice(0, 500)) / 500).toBeLessThanOrEqual(0.02);
+      expect(countOf(slow.slice(500)) / 1000).toBeLessThanOrEqual(0.01);
+    }
+  });
+
+  test("after everything became twice as fast, bounds are short again within 300 samples of each bin", () => {
+    const calibration = new Calibration();
+    const residual: Residual = (index, random) =>
+      (index < 3000 ? Math.log(2) : 0) + 0.2 * drawNormal(random);
+    const options = { seed: 10, dimension: "tpot" } as const;
+    stream(calibration, residual, { ...options, samples: 3000 });
+    const slowMs = calibration.upperBoundMs("tpot", 300, CHAT, 3000 * SAMPLE_GAP_MS);
+    const again = new Calibration();
+    stream(again, residual, { ...options, samples: 3900 });
+    const fastMs = again.upperBoundMs("tpot", 300, CHAT, 3900 * SAMPLE_GAP_MS);
+    expect(fastMs / slowMs).toBeLessThan(0.65);
+  });
+
+  test("begins with a bound somewhat above the forecast, the shortest TTFT with a floor", () => {
+    const calibration = new Calibration();
+    expect(calibration.upperBoundMs("tpot", 100, CHAT, 0)).toBeGreaterThan(110);
+    expect(calibration.upperBoundMs("tpot", 100, CHAT, 0)).toBeLessThan(150);
+    expect(calibration.upperBoundMs("ttft", 1, CHAT, 0)).toBeGreaterThan(20);
+  });
+
+  test("in silence every bound comes back to where it began", () => {
+    const calibration = new Calibration();
+    const beforeMs = calibration.upperBoundMs("ttft", 300, CHAT, 0);
+    const endMs = learnTimes(calibration, 500, { ...CHAT, predictedMs: 300, factor: 8 }, 0);
+    const bounds = [0, 5000, 20_000, 40_000, 60_000, 120_000, 600_000].map((silentMs) =>
+      calibration.upperBoundMs("ttft", 300, CHAT, endMs + silentMs),
+    );
+    expect(bounds[0]).toBeGreaterThan(4 * beforeMs);
+    expect(bounds.toSorted((a, b) => b - a)).toEqual(bounds);
+    expect(bounds.at(-2)).toBeLessThan(1.05 * beforeMs);
+    expect(bounds.at(-1)).toBeCloseTo(beforeMs, 6);
+  });
+
+  test("a bursty tenant that is refused for its bound is admitted again, whatever others do", () => {
+    for (const othersGoOn of [false, true]) {
+      const calibration = new Calibration();
+      let nowMs = 0;
+      let refused = 0;
+      for (let burst = 0; burst < 20; burst++) {
+        // A burst is slow because it is one: four times its forecast, ten times at worst.
+        const factor = burst % 2 === 0 ? 4 : 10;
+        nowMs = learnTimes(calibration, 100, { ...CHAT, predictedMs: 200, factor }, nowMs);
+        let waitedMs = 0;
+        while (calibration.upperBoundMs("ttft", 200, CHAT, nowMs) > CHAT.targetMs) {
+          refused += 1;
+          waitedMs += 1000;
+          nowMs += 1000;
+          const other = { ...CHAT, tenantId: "other", predictedMs: 200, factor: 1 };
+          if (othersGoOn) learnTimes(calibration, 20, other, nowMs);
+          expect(waitedMs).toBeLessThan(60_000);
+        }
+      }
+      expect(refused).toBeGreaterThan(0);
+      calibration.checkInvariants();
+    }
+  });
+
+  test("one tenant's bad forecasts cost another nothing once they have shown to be its own", () => {
+    const calibration = new Calibration();
+    const residual: Residual = (_, random, tenant) =>
+      (tenant === 4 ? 0.35 : 0) + 0.1 * drawNormal(random);
+    stream(calibration, residual, { seed: 11, samples: 9000, dimension: "tpot" });
+    const nowMs = 9000 * SAMPLE_GAP_MS;
+    const boundOf = (tenantId: string) =>
+      calibration.upperBoundMs("tpot", 300, { ...CHAT, tenantId }, nowMs);
+    expect(boundOf("t4") / boundOf("t0")).toBeGreaterThan(1.2);
+    expect(boundOf("t0") / boundOf("t1")).toBeCloseTo(1, 1);
+  });
+
+  test("a tenant's own correction has a limit, and goes when the tenant is silent", () => {
+    const calibration = new Calibration();
+    const residual: Residual = (_, _random, tenant) => (tenant === 4 ? 2 : 0);
+    stream(calibration, residual, { seed: 12, samples: 3000, dimension: "tpot" });
+    let nowMs = 3000 * SAMPLE_GAP_MS;
+    const ratio = () =>
+      calibration.upperBoundMs("tpot", 300, { ...CHAT, tenantId: "t4" }, nowMs) /
+      calibration.upperBoundMs("tpot", 300, { ...CHAT, tenantId: "new" }, nowMs);
+    expect(ratio()).toBeGreaterThan(1.3);
+    expect(ratio()).toBeLessThanOrEqual(1.5 + 1e-9);
+    nowMs += 120_000;
+    expect(ratio()).toBeLessThan(1.05);
+  });
+
+  test("a bin without samples believes what the others of its profile have seen, another profile does not", () => {
+    const calibration = new Calibration();
+    const nowMs = learnTimes(calibration, 500, { ...CHAT, predictedMs: 100, factor: 3 }, 0);
+    const factorOf = (predictedMs: number, profile: string) =>
+      calibration.upperBoundMs("ttft", predictedMs, { ...CHAT, profile, tenantId: "new" }, nowMs) /
+      predictedMs;
+    expect(factorOf(900, CHAT.profile)).toBeGreaterThan(2.2);
+    expect(factorOf(900, "llama/a100")).toBeLessThan(2);
+  });
+
+  test("a request that went before its value was known says something only if it had exceeded its bound", () => {
+    const calibration = new Calibration();
+    const sample = { ...CHAT, predictedMs: 300, boundMs: 500 };
+    for (let i = 0; i < 100; i++) {
+      calibration.learnCensored("ttft", { ...sample, atLeastMs: 499 }, 0);
+    }
+    expect(calibration.coverage()).toEqual([]);
+    const beforeMs = calibration.upperBoundMs("ttft", 300, CHAT, 0);
+    calibration.learnCensored("ttft", { ...sample, atLeastMs: 2000 }, 0);
+    expect(calibration.coverage()).toEqual([
+      { profile: CHAT.profile, dimension: "ttft", bin: 1, samples: 1, exceeded: 1 },
+    ]);
+    expect(calibration.upperBoundMs("ttft", 300, CHAT, 0)).toBeGreaterThan(beforeMs);
+  });
+
+  test("a request without a target is calibrated like one that is far from it", () => {
+    const calibration = new Calibration();
+    const sample = { ...CHAT, targetMs: Infinity, predictedMs: 300, boundMs: 500, actualMs: 310 };
+    calibration.learn("tpot", sample, 0);
+    expect(calibration.coverage().map(({ bin }) => bin)).toEqual([0]);
+  });
+
+  test("bounds stay finite and positive whatever was learned", () => {
+    const calibration = new Calibration();
+    for (const [index, factor] of [0, 1e-9, 1e9, 1, 0, 1e9].entries()) {
+      const nowMs = learnTimes(
+        calibration,
+        200,
+        { ...CHAT, predictedMs: 300, factor },
+        index * 1e6,
+      );
+      const boundMs = calibration.upperBoundMs("ttft", 300, CHAT, nowMs);
+      expect(boundMs).toBeGreaterThan(0);
+      expect(boundMs).toBeLessThanOrEqual(320 * 16 * 1.5);
+    }
+  });
+
+  test("remembers a bounded number of profiles and tenants", () => {
+    const calibration = new Calibration({ profilesMax: 3, tenantsMax: 4 });
+    for (let index = 0; index < 50; index++) {
+      const context = { ...CHAT, profile: `p${index % 7}`, tenantId: `t${index}` };
+      learnTimes(calibration, 1, { ...context, predictedMs: 300, factor: 1 }, index * 1000);
+      calibration.checkInvariants();
+    }
+    expect([...calibration.state.byProfile.keys()]).toEqual(["p5", "p6", "p0"]);
+    expect([...calibration.state.bias.ttft.keys()]).toEqual(["t46", "t47", "t48", "t49"]);
+  });
+
+  test("goes on from a copy of its state with the same answers", () => {
+    const residual: Residual = (_, random) => 0.3 * drawNormal(random);
+    const first = new Calibration();
+    const half = { seed: 13, samples: 1000, dimension: "ttft" } as const;
+    stream(first, residual, half);
+    const second = new Calibration({}, copyState(first.state));
+    const rest = { ...half, seed: 14, startMs: 1000 * SAMPLE_GAP_MS + 15_000 };
+    expect(stream(second, residual, rest)).toEqual(stream(first, residual, rest));
+    expect(second.state).toEqual(first.state);
+  });
+});
