@@ -59,8 +59,9 @@ export function* serveGenWindows(lines: Iterable<string>): Generator<ServeGenWin
 }
 
 /**
- * Reads the lengths of each client: `{ quantile_levels, clients: { id: { input_tokens, output_tokens } } }`
- * with quantiles at `QUANTILE_LEVELS`. Clients whose prompts were not counted (images) are left out.
+ * Reads the lengths of each client: JSON with `quantile_levels`, which must be `QUANTILE_LEVELS`, and
+ * `clients`, by number their `input_tokens` and `output_tokens` at these levels. Clients whose prompts
+ * were not counted (images) are left out.
  */
 export function serveGenLengths(text: string): Map<string, LengthTable> {
   const file: unknown = JSON.parse(text);

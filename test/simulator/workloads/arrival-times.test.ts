@@ -43,6 +43,25 @@ test("a burst cuts the gap short in which it begins", () => {
   expect(Math.min(...inside)).toBeGreaterThan(50);
 });
 
+test("a rate that moves many times within one gap still has its mean", () => {
+  const restless = { kind: "daily", periodMs: 640, swingRatio: 1 } as const;
+  const times = timesOf({ ...POISSON, meanPerSecond: 5, rateShapes: [restless] }, 2_000_000);
+  expect(Math.abs(times.length - 10_000)).toBeLessThan(500);
+});
+
+test("a tenant that sends more has its peaks at the same instants", () => {
+  // All requests fall into peaks, so that instants betray where these lie.
+  const rateShapes = [{ kind: "peaks", factor: 20, insideRatio: 1, peakMeanMs: 5000 }] as const;
+  const secondsOf = (meanPerSecond: number) =>
+    new Set(
+      timesOf({ ...POISSON, meanPerSecond, rateShapes }, 4_000_000).map((time) => time >> 10),
+    );
+  const often = secondsOf(5);
+  const seldom = [...secondsOf(0.5)];
+  expect(seldom.length).toBeGreaterThan(50);
+  expect(seldom.filter((second) => often.has(second)).length / seldom.length).toBeGreaterThan(0.98);
+});
+
 test("nothing comes at a rate of 0, be it the mean or a factor", () => {
   expect(timesOf({ ...POISSON, meanPerSecond: 0 }, 1000)).toEqual([]);
   const over = {

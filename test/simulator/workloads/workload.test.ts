@@ -82,6 +82,23 @@ test("a tenant that sends more sends the same requests first", () => {
   expect(sizesOf(withFirst({ startsPerSecond: 40 })).slice(0, before.length)).toEqual(before);
 });
 
+test("a tenant that gets burstier asks for the same requests", () => {
+  const profile = { ...tenantNamed("chat"), intervals: { kind: "weibull", cv: 6 } as const };
+  const before = sizesOf(WORKLOAD);
+  const after = sizesOf(withFirst({ profile }));
+  const count = Math.min(before.length, after.length);
+  expect(count).toBeGreaterThan(50);
+  expect(after.slice(0, count)).toEqual(before.slice(0, count));
+});
+
+test("more prefix groups than a tenant's range holds are a bug", () => {
+  const profile = {
+    ...tenantNamed("chat"),
+    prefixes: { groups: PREFIX_GROUPS_MAX + 1, promptRatio: 0.5 },
+  };
+  expect(() => arrivals(withFirst({ profile }))).toThrow("prefix groups fit its range");
+});
+
 test("low prefix groups are popular and all groups are used", () => {
   const groups = ofTenant(arrivals(WORKLOAD, 1, 600_000), 0).map(({ prefixGroup }) => prefixGroup);
   const counts = new Map<number, number>();
