@@ -62,8 +62,10 @@ export class ResidentEnds {
     let others = this.#strangers * (1 - Math.exp(-tokens / this.#strangerTokens));
     for (const life of this.#fresh) others += endRatio(life, 1, tokens);
     let ends = others * this.#runningRatio;
-    for (const [index, life] of this.#started.entries()) {
+    let index = 0;
+    for (const life of this.#started) {
       ends += endRatio(life, this.#reached[index] ?? 0, tokens);
+      index += 1;
     }
     return ends;
   }

@@ -6,6 +6,7 @@ import {
   Calibration,
   type CalibrationContext,
   type ForecastDimension,
+  type PastForecast,
 } from "../../../src/forecast/calibration.ts";
 import { drawNormal } from "./support/draws.ts";
 
@@ -16,29 +17,38 @@ const CHAT: CalibrationContext = { profile: "llama/h200", tenantId: "chat", targ
 /** log(actual / predicted) of the n-th request. */
 type Residual = (index: number, random: Random, tenant: number) => number;
 
+interface StreamOptions {
+  readonly seed: number;
+  readonly samples: number;
+  readonly dimension: ForecastDimension;
+  readonly startMs?: number;
+  /** Bounds that have been given before the first of them is found to hold or not. */
+  readonly outstanding?: number;
+}
+
 /** Requests of five tenants whose forecasts fall into three bins; returns which bounds were exceeded. */
 function stream(
   calibration: Calibration,
   residual: Residual,
-  options: {
-    readonly seed: number;
-    readonly samples: number;
-    readonly dimension: ForecastDimension;
-    readonly startMs?: number;
-  },
+  { seed, samples, dimension, startMs = 0, outstanding = 0 }: StreamOptions,
 ): boolean[] {
-  const { seed, samples, dimension, startMs = 0 } = options;
   const random = seededRandom(seed);
-  return Array.from({ length: samples }, (_, index) => {
+  const sent: (PastForecast & { readonly actualMs: number })[] = [];
+  return Array.from({ length: samples + outstanding }, (_, index) => {
     const nowMs = startMs + index * SAMPLE_GAP_MS;
-    const tenant = Math.floor(random() * 5);
-    const predictedMs = ([100, 350, 700][Math.floor(random() * 3)] ?? 0) * (0.8 + 0.4 * random());
-    const context = { ...CHAT, tenantId: `t${tenant}` };
-    const boundMs = calibration.upperBoundMs(dimension, predictedMs, context, nowMs);
-    const actualMs = predictedMs * Math.exp(residual(index, random, tenant));
-    calibration.learn(dimension, { ...context, predictedMs, boundMs, actualMs }, nowMs);
-    return actualMs > boundMs;
-  });
+    if (index < samples) {
+      const tenant = Math.floor(random() * 5);
+      const predictedMs = ([100, 350, 700][Math.floor(random() * 3)] ?? 0) * (0.8 + 0.4 * random());
+      const context = { ...CHAT, tenantId: `t${tenant}` };
+      const boundMs = calibration.upperBoundMs(dimension, predictedMs, context, nowMs);
+      const actualMs = predictedMs * Math.exp(residual(index, random, tenant));
+      sent.push({ ...context, predictedMs, boundMs, actualMs });
+    }
+    const sample = index < outstanding ? undefined : sent.shift();
+    if (sample === undefined) return false;
+    calibration.learn(dimension, sample, nowMs);
+    return sample.actualMs > sample.boundMs;
+  }).slice(outstanding);
 }
 
 const countOf = (flags: readonly boolean[]) => flags.filter(Boolean).length;
@@ -60,16 +70,31 @@ function learnTimes(
   return startMs + times * SAMPLE_GAP_MS;
 }
 
+const spread =
+  (meanLog: number, deviation: number): Residual =>
+  (_, random) =>
+    meanLog + deviation * drawNormal(random);
+
+const switching =
+  (atIndex: number, beforeLog: number, afterLog: number): Residual =>
+  (index, random) =>
+    (index < atIndex ? beforeLog : afterLog) + 0.2 * drawNormal(random);
+
+/** The last tenant is off by so much more than the others. */
+const spreadButOne =
+  (excessLog: number, deviation: number): Residual =>
+  (_, random, tenant) =>
+    (tenant === 4 ? excessLog : 0) + deviation * drawNormal(random);
+
 const RESIDUALS: Record<string, Residual> = {
-  "right in the mean": (_, random) => 0.2 * drawNormal(random),
-  "half of the truth": (_, random) => Math.log(2) + 0.2 * drawNormal(random),
-  "twice the truth": (_, random) => -Math.log(2) + 0.2 * drawNormal(random),
-  "all over the place": (_, random) => 0.5 * drawNormal(random),
-  "almost exact": (_, random) => 0.03 * drawNormal(random),
+  "right in the mean": spread(0, 0.2),
+  "half of the truth": spread(Math.log(2), 0.2),
+  "twice the truth": spread(-Math.log(2), 0.2),
+  "all over the place": spread(0, 0.5),
+  "almost exact": spread(0, 0.03),
   "now and then far off": (_, random) => 0.1 * drawNormal(random) + (random() < 0.001 ? 1.5 : 0),
   "drifting to and fro": (index, random) => 0.4 * Math.sin(index / 1500) + 0.2 * drawNormal(random),
-  "suddenly half of the truth": (index, random) =>
-    (index < 8000 ? 0 : Math.log(2)) + 0.2 * drawNormal(random),
+  "suddenly half of the truth": switching(8000, 0, Math.log(2)),
   "different for every tenant": (_, random, tenant) =>
     0.2 * (tenant - 2) + 0.15 * drawNormal(random),
 };
@@ -96,9 +121,19 @@ describe("Calibration", () => {
     },
   );
 
+  test("that they are learned from only when 60 more are out makes no difference", () => {
+    for (const seed of [21, 22, 23]) {
+      const calibration = new Calibration();
+      const options = { seed, samples: 16_000, dimension: "tpot", outstanding: 60 } as const;
+      const exceeded = stream(calibration, spread(0.1, 0.1), options);
+      expect(countOf(exceeded) / exceeded.length).toBeGreaterThan(0.5 * EXCEEDANCE_RATIO);
+      expect(countOf(exceeded) / exceeded.length).toBeLessThan(1.5 * EXCEEDANCE_RATIO);
+    }
+  });
+
   test("bounds are no longer than they need to be", () => {
     const calibration = new Calibration();
-    stream(calibration, (_, random) => 0.2 * drawNormal(random), {
+    stream(calibration, spread(0, 0.2), {
       seed: 4,
       samples: 9000,
       dimension: "tpot",
@@ -113,12 +148,12 @@ describe("Calibration", () => {
     for (const seed of [5, 6, 7, 8, 9]) {
       const calibration = new Calibration();
       const dimension = "ttft";
-      stream(calibration, (_, random) => 0.2 * drawNormal(random), {
+      stream(calibration, spread(0, 0.2), {
         seed,
         samples: 6000,
         dimension,
       });
-      const slow = stream(calibration, (_, random) => Math.log(2) + 0.2 * drawNormal(random), {
+      const slow = stream(calibration, spread(Math.log(2), 0.2), {
         seed: seed + 100,
         samples: 1500,
         dimension,
@@ -132,8 +167,7 @@ describe("Calibration", () => {
 
   test("after everything became twice as fast, bounds are short again within 300 samples of each bin", () => {
     const calibration = new Calibration();
-    const residual: Residual = (index, random) =>
-      (index < 3000 ? Math.log(2) : 0) + 0.2 * drawNormal(random);
+    const residual = switching(3000, Math.log(2), 0);
     const options = { seed: 10, dimension: "tpot" } as const;
     stream(calibration, residual, { ...options, samples: 3000 });
     const slowMs = calibration.upperBoundMs("tpot", 300, CHAT, 3000 * SAMPLE_GAP_MS);
@@ -189,9 +223,7 @@ describe("Calibration", () => {
 
   test("one tenant's bad forecasts cost another nothing once they have shown to be its own", () => {
     const calibration = new Calibration();
-    const residual: Residual = (_, random, tenant) =>
-      (tenant === 4 ? 0.35 : 0) + 0.1 * drawNormal(random);
-    stream(calibration, residual, { seed: 11, samples: 9000, dimension: "tpot" });
+    stream(calibration, spreadButOne(0.35, 0.1), { seed: 11, samples: 9000, dimension: "tpot" });
     const nowMs = 9000 * SAMPLE_GAP_MS;
     const boundOf = (tenantId: string) =>
       calibration.upperBoundMs("tpot", 300, { ...CHAT, tenantId }, nowMs);
@@ -201,8 +233,7 @@ describe("Calibration", () => {
 
   test("a tenant's own correction has a limit, and goes when the tenant is silent", () => {
     const calibration = new Calibration();
-    const residual: Residual = (_, _random, tenant) => (tenant === 4 ? 2 : 0);
-    stream(calibration, residual, { seed: 12, samples: 3000, dimension: "tpot" });
+    stream(calibration, spreadButOne(2, 0), { seed: 12, samples: 3000, dimension: "tpot" });
     let nowMs = 3000 * SAMPLE_GAP_MS;
     const ratio = () =>
       calibration.upperBoundMs("tpot", 300, { ...CHAT, tenantId: "t4" }, nowMs) /
@@ -272,7 +303,7 @@ describe("Calibration", () => {
   });
 
   test("goes on from a copy of its state with the same answers", () => {
-    const residual: Residual = (_, random) => 0.3 * drawNormal(random);
+    const residual = spread(0, 0.3);
     const first = new Calibration();
     const half = { seed: 13, samples: 1000, dimension: "ttft" } as const;
     stream(first, residual, half);
