@@ -1,6 +1,7 @@
 import type { Problem } from "../src/protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../src/protocol/ids.ts";
 import type { UpstreamUsage } from "../src/protocol/upstream-answer.ts";
+import type { Attainment } from "../src/slo/attainment.ts";
 import { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
@@ -23,10 +24,6 @@ export interface CheckedRequest {
   readonly isStreamed: boolean;
   readonly includeUsage: boolean;
   readonly cacheSalt: string;
-  /** From the arrival to the first token; the client's own upload is not counted. */
-  readonly firstTokenTargetMs: number;
-  /** The instant at which that time is over. */
-  readonly firstTokenDueAtMs: number;
 }
 
 /** A checked request on its way to its answer. */
@@ -49,9 +46,15 @@ export interface CallRecord {
   /** Waiting in the pool, over all attempts. */
   queuedMs: number;
   dispatchedAtMs: number | undefined;
+  /** Whether the last dispatch was within what its tenant is guaranteed. */
+  isInProfile: boolean | undefined;
+  /** From the start: by then the pool expected the first token, at the level that it promises. */
+  predictedTtftMs: number | undefined;
   /** The answer of the replica asked last, where it is streamed. */
   stream: TokenStream | undefined;
   usage: UpstreamUsage | undefined;
+  /** Whether the tenant got what it was promised; absent until that is certain. */
+  attainment: Attainment | undefined;
   /** Why the answer is not whole; absent for a whole one. */
   problem: Problem | undefined;
 }
@@ -67,8 +70,11 @@ export function newCallRecord(arrivedAtMs: number): CallRecord {
     replicaId: undefined,
     queuedMs: 0,
     dispatchedAtMs: undefined,
+    isInProfile: undefined,
+    predictedTtftMs: undefined,
     stream: undefined,
     usage: undefined,
+    attainment: undefined,
     problem: undefined,
   };
 }

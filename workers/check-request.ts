@@ -5,15 +5,11 @@ import { shareOf } from "../src/tenants/share.ts";
 import { authenticate } from "./auth.ts";
 import { cacheSaltOf } from "./cache-salt.ts";
 import type { CallRecord, CheckedRequest } from "./call.ts";
-import { startedAtMs } from "./call.ts";
 import { readChatBody, upstreamBodyOf } from "./chat-body.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
 import { contextLengthProblem } from "./refusal.ts";
 import type { Settings } from "./settings.ts";
-
-/** A first token that is not there by then will not come; it also stands in for a TTFT target. */
-export const FIRST_TOKEN_MS_MAX = 60_000;
 
 /**
  * The longest tokens of vocabularies in use: runs of 128 spaces. Words are far shorter, so this
@@ -44,17 +40,15 @@ export async function checkRequest(
   if (model === undefined) throw new GatewayError({ code: "model_not_found", param: "model" });
   record.modelId = model.modelId;
 
-  const { tenantId, targets } = tenant;
+  const { tenantId } = tenant;
   const { upstreamModel, contextTokens } = model;
   const promptBytes = promptBytesOf(chat);
   refuseOverlong(promptBytes, contextTokens);
-  const share = shareOf(tenant, model.poolId);
-  const ttftMs = Math.min(targets.ttft?.limitMs ?? FIRST_TOKEN_MS_MAX, FIRST_TOKEN_MS_MAX);
   return {
     requestId,
     tenant,
     model,
-    share,
+    share: shareOf(tenant, model.poolId),
     upstreamBody: upstreamBodyOf(body, upstreamModel),
     promptBytes,
     outputTokensMax: requestedOutputTokensMax(chat),
@@ -62,8 +56,6 @@ export async function checkRequest(
     isStreamed: chat.stream === true,
     includeUsage: chat.stream_options?.include_usage === true,
     cacheSalt: cacheSaltOf({ tenantId, upstreamModel, clientSalt }, edge.settings),
-    firstTokenTargetMs: ttftMs,
-    firstTokenDueAtMs: startedAtMs(record) + ttftMs,
   };
 }
 

@@ -29,9 +29,10 @@ const UNCONFIGURED_RETRY_AFTER_MS = 1_000;
 /**
  * Body of `Pool`, one object a pool, found by pool id: the only dispatcher of its replicas.
  *
- * Callers ask by RPC, replicas dial in by WebSocket; tokens never pass through here. Nothing is
- * stored, but every call of the pool is kept for a while, so that it can explain itself. The state is in memory while anybody waits or holds a lease; a new life relearns it from
- * the connections, which outlive the object, and from the next reports.
+ * Callers ask by RPC, replicas dial in by WebSocket; tokens never pass through here. Every call of
+ * the pool is kept for a while, so that it can explain itself. Nothing is stored: the state is in
+ * memory while anybody waits or holds a lease, and a new life relearns it from the connections,
+ * which outlive the object, and from the next reports.
  */
 export class PoolObject extends DurableObject<Env> {
   readonly #pool: Pool;

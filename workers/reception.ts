@@ -10,11 +10,16 @@ export type Reception =
   /** The client has seen nothing of it, so another replica may still answer. */
   | { readonly kind: "unusable"; readonly fault: UpstreamFault };
 
-/**
- * Takes a replica's answer in, as the client wants it: streamed or whole. A streamed one tells when its
- * first token came.
- */
+/** How the receiver of an answer and its attempt keep each other informed. */
+export interface AttemptLine {
+  /** Fires when the attempt is given up: what comes afterwards must not reach the client. */
+  readonly signal: AbortSignal;
+  /** To be told when the first token of a streamed answer has come. */
+  readonly onFirstToken: (atMs: number) => void;
+}
+
+/** Takes a replica's answer in, as the client wants it: streamed or whole. */
 export type ReceiveAnswer = (
   body: ReadableStream<Uint8Array>,
-  onFirstToken: (atMs: number) => void,
+  line: AttemptLine,
 ) => Promise<Reception>;

@@ -1,5 +1,6 @@
 import type { Rejection } from "../src/pool/offer.ts";
 import type { Problem } from "../src/protocol/errors.ts";
+import { ttftLimitMs } from "../src/slo/deadlines.ts";
 import type { CheckedRequest } from "./call.ts";
 
 /** Why a tenant has to wait. Some clients read the delay only from the end of the message. */
@@ -32,7 +33,7 @@ export function contextLengthProblem(contextTokens: number, length: string): Pro
  */
 export function rejectionProblem(
   rejection: Rejection,
-  request: Pick<CheckedRequest, "model" | "firstTokenTargetMs">,
+  request: Pick<CheckedRequest, "model" | "tenant" | "isStreamed">,
 ): Problem {
   const { code, reason, retryAfterMs } = rejection;
   if (reason === "unattainable") return unattainableProblem(rejection, request);
@@ -48,23 +49,29 @@ export function rejectionProblem(
 /** The estimate alone refuses nobody; here it only names the better of two reasons. */
 function unattainableProblem(
   rejection: Rejection,
-  { model, firstTokenTargetMs }: Pick<CheckedRequest, "model" | "firstTokenTargetMs">,
+  { model, tenant, isStreamed }: Pick<CheckedRequest, "model" | "tenant" | "isStreamed">,
 ): Problem {
-  const { promptTokens = 0 } = rejection;
+  const { code, promptTokens = 0 } = rejection;
   if (promptTokens >= model.contextTokens) {
     return contextLengthProblem(model.contextTokens, `about ${promptTokens}`);
   }
+  const firstToken =
+    `The prompt of about ${promptTokens} tokens takes ${predictedMsOf(rejection)} ms to its ` +
+    "first token even on an idle replica: expected";
+  const limitMs = ttftLimitMs(tenant.targets, promptTokens);
+  const isLate = isStreamed && (rejection.predictedWaitMs ?? 0) > limitMs;
   return {
-    code: rejection.code,
-    message:
-      `The prompt of about ${promptTokens} tokens takes ${predictedMsOf(rejection)} ms to its ` +
-      `first token even on an idle replica: expected at most the target of ${firstTokenTargetMs} ms`,
+    code,
+    message: isLate
+      ? `${firstToken} at most the target of ${Math.floor(limitMs)} ms`
+      : `${firstToken} the answer to end within its target`,
     param: "messages",
   };
 }
 
-function predictedMsOf({ predictedWaitMs }: Rejection): number | undefined {
-  return predictedWaitMs === undefined ? undefined : Math.ceil(predictedWaitMs);
+/** A wait that has no end in sight is nothing to tell a number of. */
+function predictedMsOf({ predictedWaitMs = Infinity }: Rejection): number | undefined {
+  return predictedWaitMs === Infinity ? undefined : Math.ceil(predictedWaitMs);
 }
 
 const REASONS = {

@@ -3,6 +3,7 @@ import type { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { CallWatch } from "./call-watch.ts";
 import type { ClientStream } from "./client-stream.ts";
+import type { AttemptLine } from "./reception.ts";
 
 /** How long a replica may take between the things it says. */
 export interface RelayLimits {
@@ -29,12 +30,11 @@ export async function relay(
     readonly client: ClientStream;
     readonly watch: CallWatch;
     readonly timeline: TimelineRecorder;
-    readonly onFirstToken: (atMs: number) => void;
+    readonly line: AttemptLine;
   },
   limits: RelayLimits,
 ): Promise<string> {
-  const { stream, client, watch, timeline, onFirstToken } = parties;
-  let seenTokens = 0;
+  const { stream, client, watch, timeline, line } = parties;
   const utf8 = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
   const sse = new SseDecoder({
     decodeUtf8: (bytes) => utf8.decode(bytes),
@@ -42,9 +42,10 @@ export async function relay(
   });
   const reader = body.getReader();
   let text = "";
+  let seenTokens = 0;
   while (!stream.isOver) {
     // oxlint-disable-next-line no-await-in-loop -- tokens have an order
-    const bytes = await readPart(reader);
+    const bytes = await readPart(reader, line.signal);
     const nowMs = Date.now();
     if (bytes === undefined) {
       const isLate = watch.reason === "timeout" && !stream.isFinished;
@@ -54,7 +55,7 @@ export async function relay(
     const { kind, frames } = sse.push(bytes);
     text = frames.map((frame) => stream.push(frame, nowMs)).join("");
     const newTokens = stream.outputChunks - seenTokens;
-    if (seenTokens === 0 && newTokens > 0) onFirstToken(nowMs);
+    if (seenTokens === 0 && newTokens > 0) line.onFirstToken(nowMs);
     timeline.tokens(newTokens, nowMs);
     seenTokens += newTokens;
     if (kind === "event-too-large") text += stream.fail({ code: "upstream_error" });
@@ -70,13 +71,17 @@ export async function relay(
   return text;
 }
 
-/** A reset says the same as an end: no more bytes come. Whether enough came, the stream knows. */
+/**
+ * A reset says the same as an end: no more bytes come. Whether enough came, the stream knows. Bytes that
+ * were already there when the attempt was given up would show the client an answer that breaks off.
+ */
 async function readPart(
   reader: ReadableStreamDefaultReader<Uint8Array>,
+  signal: AbortSignal,
 ): Promise<Uint8Array | undefined> {
   try {
     const { done, value } = await reader.read();
-    return done ? undefined : value;
+    return done || signal.aborted ? undefined : value;
   } catch {
     return undefined;
   }

@@ -29,7 +29,11 @@ export function readReplicaFrame(message: string | ArrayBuffer): ReadFrame {
   if (parsed.success) return { kind: "frame", frame: parsed.data };
   if (OtherVersion.safeParse(content).success) {
     const code = REPLICA_CLOSE_CODES.protocolVersion;
-    return { kind: "unreadable", code, reason: "Expected protocol version 1" };
+    return {
+      kind: "unreadable",
+      code,
+      reason: `Expected protocol version ${REPLICA_PROTOCOL_VERSION}`,
+    };
   }
   return badFrame("Expected a hello or a report");
 }

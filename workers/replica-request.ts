@@ -19,7 +19,8 @@ const TENANT_NAME_LENGTH = 22;
 
 /**
  * Sends a call to a replica. The headers are made here from nothing: whatever the client sent along
- * (credentials, cookies, headers of ours it made up) stays behind. That a replica is away or silent is an answer too, and no exception.
+ * (credentials, cookies, headers of ours it made up) stays behind. That a replica is away or silent is
+ * an answer too, and no exception.
  */
 export async function askReplica(
   call: Call,

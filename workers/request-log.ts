@@ -15,7 +15,7 @@ export function logCall(call: {
   readonly stopReason: StopReason | undefined;
 }): void {
   const { record, stopReason } = call;
-  const { stream, usage } = record;
+  const { stream, usage, attainment } = record;
   const firstTokenAtMs = stream?.firstTokenAtMs;
   logLine("info", "request", {
     requestId: call.requestId,
@@ -23,10 +23,14 @@ export function logCall(call: {
     tenantId: record.tenantId,
     modelId: record.modelId,
     outcome: stopReason === "client-gone" ? "client_gone" : (record.problem?.code ?? "completed"),
+    attainment: attainment?.kind,
+    missed: attainment?.kind === "missed" ? attainment.missed.join(" ") : undefined,
     replicaId: record.replicaId,
     attempts: record.attempts,
     uploadMs: record.uploadMs,
     queuedMs: record.queuedMs,
+    isInProfile: record.isInProfile,
+    predictedTtftMs: record.predictedTtftMs,
     ttftMs: firstTokenAtMs === undefined ? undefined : firstTokenAtMs - startedAtMs(record),
     tbtMaxMs: stream?.tbtMaxMs,
     durationMs: Date.now() - record.arrivedAtMs,

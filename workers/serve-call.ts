@@ -1,15 +1,14 @@
 import type { Outcome } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
-import { judgeAttainment } from "../src/slo/attainment.ts";
-import type { RequestEnding } from "../src/slo/timeline.ts";
 import type { HeldLease, HeldPermit } from "./acquire.ts";
 import { acquireLease, acquirePermit } from "./acquire.ts";
+import { outcomeOf } from "./attempt-outcome.ts";
 import type { Call } from "./call.ts";
-import type { StopReason } from "./call-watch.ts";
+import { startedAtMs } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
-import type { Reception, ReceiveAnswer } from "./reception.ts";
+import type { ReceiveAnswer } from "./reception.ts";
 import { askReplica } from "./replica-request.ts";
 import type { Settings } from "./settings.ts";
 
@@ -69,8 +68,9 @@ async function tryReplicas(serving: Serving, before?: Failures): Promise<void> {
   }
   const { fault } = attempt;
   const replicaIds = [...(before?.replicaIds ?? []), lease.dispatch.replicaId];
-  if (!fault.isRetryable || replicaIds.length >= ATTEMPTS_MAX)
+  if (!fault.isRetryable || replicaIds.length >= ATTEMPTS_MAX) {
     throw new GatewayError(fault.problem);
+  }
   await tryReplicas(serving, { replicaIds, fault });
 }
 
@@ -91,30 +91,28 @@ async function tryReplica(
   isLast: boolean,
 ): Promise<Attempt> {
   const { record, watch } = call;
-  record.attempts += 1;
-  record.replicaId = lease.dispatch.replicaId;
+  const { dispatch } = lease;
   const dispatchedAtMs = Date.now();
+  record.attempts += 1;
+  record.replicaId = dispatch.replicaId;
   record.dispatchedAtMs = dispatchedAtMs;
+  record.isInProfile = dispatch.isInProfile;
+  const ttftMs = dispatchedAtMs - startedAtMs(record) + dispatch.forecast.ttftMs;
+  record.predictedTtftMs = Math.ceil(ttftMs);
   let outcome: Outcome = { kind: "abandoned" };
-  const displacement = new AbortController();
-  const heedDisplacement = async (): Promise<void> => {
-    const isDisplaced = await lease.onceDisplaced();
-    if (!isDisplaced || record.stream?.hasReleased === true) return;
-    displacement.abort(new Error("The slot was taken back"));
-  };
-  void heedDisplacement();
+  const displaced = displacementSignal(call, lease);
   try {
-    const signal = AbortSignal.any([watch.signal, displacement.signal]);
-    const answer = await askReplica(call, { dispatch: lease.dispatch, signal }, settings);
+    const signal = AbortSignal.any([watch.signal, displaced]);
+    const answer = await askReplica(call, { dispatch, signal }, settings);
     const onFirstToken = (atMs: number): void => void lease.started(atMs - dispatchedAtMs);
     const reception =
-      answer.kind === "answered" ? await receive(answer.body, onFirstToken) : answer;
+      answer.kind === "answered" ? await receive(answer.body, { signal, onFirstToken }) : answer;
+    if (reception.kind === "unusable" && displaced.aborted && watch.problem === undefined) {
+      outcome = { kind: "displaced" };
+      return { kind: "displaced" };
+    }
     outcome = outcomeOf(call, reception, isLast);
     if (reception.kind === "unusable") {
-      if (displacement.signal.aborted && watch.problem === undefined) {
-        outcome = { kind: "displaced" };
-        return { kind: "displaced" };
-      }
       const { problem } = watch;
       if (problem === undefined) return { kind: "failed", fault: reception.fault };
       return { kind: "failed", fault: { kind: "failure", problem, isRetryable: false } };
@@ -128,59 +126,14 @@ async function tryReplica(
   }
 }
 
-function outcomeOf(call: Call, reception: Reception, isLast: boolean): Outcome {
-  const { record, watch } = call;
-  const { dispatchedAtMs, stream, usage } = record;
-  const firstTokenAtMs = stream?.firstTokenAtMs;
-  const ending = endingOf(reception, watch.reason, isLast);
-  return {
-    kind: outcomeKindOf(reception, watch.reason),
-    ...(usage !== undefined && {
-      promptTokens: usage.prompt_tokens,
-      cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
-      outputTokens: usage.completion_tokens,
-    }),
-    ...(firstTokenAtMs !== undefined &&
-      dispatchedAtMs !== undefined && { firstTokenAfterMs: firstTokenAtMs - dispatchedAtMs }),
-    ...(ending !== undefined && judged(call, ending)),
+/** Fires when the slot is taken back, unless the client has seen something: then it is kept. */
+function displacementSignal({ record }: Call, lease: HeldLease): AbortSignal {
+  const displacement = new AbortController();
+  const heed = async (): Promise<void> => {
+    const isDisplaced = await lease.onceDisplaced();
+    if (!isDisplaced || record.stream?.hasReleased === true) return;
+    displacement.abort(new Error("The slot was taken back"));
   };
-}
-
-/** How the call ends with this attempt; `undefined` while another one may still answer. */
-function endingOf(
-  reception: Reception,
-  stopReason: StopReason | undefined,
-  isLast: boolean,
-): RequestEnding | undefined {
-  if (reception.kind === "complete") return "stop";
-  if (stopReason === "client-gone") return "client-gone";
-  const isOver =
-    isLast ||
-    stopReason !== undefined ||
-    reception.kind === "broken" ||
-    !reception.fault.isRetryable;
-  return isOver ? "failed" : undefined;
-}
-
-/** Whether the tenant got what it was promised, and the pace of the answer. */
-function judged({ timeline, tenant, record }: Call, ending: RequestEnding): Partial<Outcome> {
-  const { usage } = record;
-  timeline.end(ending, Date.now(), {
-    ...(usage !== undefined && {
-      promptTokens: usage.prompt_tokens,
-      outputTokens: usage.completion_tokens,
-    }),
-  });
-  const { decodeMs } = timeline.timeline;
-  return {
-    attainment: judgeAttainment(timeline.timeline, tenant.targets),
-    ...(decodeMs !== undefined && { decodeMs }),
-  };
-}
-
-function outcomeKindOf(reception: Reception, stopReason: StopReason | undefined): Outcome["kind"] {
-  if (reception.kind === "complete") return "completed";
-  if (stopReason === "client-gone") return "client-gone";
-  const isRefused = reception.kind === "unusable" && reception.fault.kind !== "failure";
-  return isRefused ? "upstream-refused" : "upstream-failed";
+  void heed();
+  return displacement.signal;
 }

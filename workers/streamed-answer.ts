@@ -10,19 +10,16 @@ const RELAY_LIMITS: RelayLimits = { stallMs: 60_000, finishGraceMs: 2_000 };
 
 /** Passes an answer on token by token. */
 export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer {
-  const { watch, record } = call;
-  return async (body, onFirstToken) => {
+  const { watch, record, timeline } = call;
+  return async (body, line) => {
     const stream = new TokenStream({
       modelId: call.model.modelId,
       choiceCount: call.choiceCount,
       includeUsage: call.includeUsage,
     });
     record.stream = stream;
-    const lastText = await relay(
-      body,
-      { stream, client, watch, timeline: call.timeline, onFirstToken },
-      RELAY_LIMITS,
-    );
+    const parties = { stream, client, watch, timeline, line };
+    const lastText = await relay(body, parties, RELAY_LIMITS);
     record.usage = stream.usage;
     if (stream.phase === "broken" && !stream.hasReleased) {
       const { problem = { code: "upstream_error" } } = stream;

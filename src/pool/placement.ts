@@ -10,6 +10,8 @@ import type { Candidate } from "../routing/candidate.ts";
 import { whyNot } from "../routing/filter.ts";
 import { PICK_DEFAULTS, pickReplica } from "../routing/pick.ts";
 import { rendezvousWeight } from "../routing/rendezvous.ts";
+import type { Lease } from "./lease-book.ts";
+import { loadWithout } from "./load-without.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
@@ -70,14 +72,19 @@ export class Placement {
     return { chosen: pickReplica(options, { random, ...PICK_DEFAULTS }), best };
   }
 
-  /** Whether a request could be sent to one replica, given this load of it. Draws no chance. */
+  /**
+   * Whether a request could be sent to one replica, or could if another one that has no token there
+   * were not there. Draws no chance.
+   */
   couldTake(
     request: PoolRequest,
     replica: Replica,
     moment: PlacementMoment,
-    load: ReplicaLoad = replica.loadAt(moment.nowMs),
+    without?: Lease,
   ): boolean {
-    if (!isFit(replica, request, moment.nowMs)) return false;
+    if (!isFit(replica, request, moment.nowMs, without === undefined ? 0 : 1)) return false;
+    const present = replica.loadAt(moment.nowMs);
+    const load = without === undefined ? present : loadWithout(present, without);
     const option = this.#optionOf(request, replica, load, moment.nowMs);
     this.#hold([option], request, moment.isQueueEmpty);
     return option.isFeasible;
@@ -142,13 +149,17 @@ export class Placement {
     return { ...context, predictedMs, boundMs };
   }
 
-  /** Reckoned over all residents only where the sum of all ends, which never are there at once, is too much. */
+  /**
+   * Reckoned over all residents only where the sum of all ends, which never are there at once, is too
+   * much. A request that is alone takes from nobody: whether it fits is its engine's to say.
+   */
   #kvPeakTokens(
     replica: Replica,
     load: ReplicaLoad,
     forecast: LatencyForecast,
     nowMs: number,
   ): number {
+    if (load.sequences === 0) return 0;
     if (kvFitsQuickly(forecast, load, usableKvRatio(false))) return forecast.kvPeakTokens;
     const ownTokens = forecast.kvPeakTokens - load.kvTokensExpected;
     const residentsTokens = this.#parts.waits.kvPeakTokens(replica, load, nowMs);
@@ -193,6 +204,13 @@ export class Placement {
 
 const UNGUARDED = { tightestTpotMs: Infinity, tightestTbtMs: Infinity } as const;
 
-function isFit(replica: Replica, request: PoolRequest, nowMs: number): boolean {
-  return whyNot(replica.factsAt(nowMs), request.offer) === undefined;
+function isFit(
+  replica: Replica,
+  request: PoolRequest,
+  nowMs: number,
+  slotsToCome: 0 | 1 = 0,
+): boolean {
+  const facts = replica.factsAt(nowMs);
+  const freeSlots = facts.freeSlots + slotsToCome;
+  return whyNot({ ...facts, freeSlots }, request.offer) === undefined;
 }

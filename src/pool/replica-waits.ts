@@ -29,14 +29,18 @@ interface Outlook {
  */
 export class ReplicaWaits {
   readonly #outputLengths: OutputLengths;
-  readonly #outlooks = new WeakMap<ReplicaLoad, Outlook>();
+  #outlooks = new WeakMap<ReplicaLoad, Outlook>();
 
   constructor(outputLengths: OutputLengths) {
     this.#outputLengths = outputLengths;
   }
 
-  /** What a request with so much to compute waits for before it can begin. */
+  /**
+   * What a request with so much to compute waits for before it can begin. On an empty replica nobody is
+   * there to wait for: what does not fit, it refuses itself.
+   */
   of(replica: Replica, load: ReplicaLoad, kvTokens: number, nowMs: number): ForecastWaits {
+    if (load.sequences === 0) return NO_WAITS;
     const isSlotFree = load.sequences < load.sequencesMax;
     const freeTokens = load.kvTokensMax - load.kvTokens;
     if (isSlotFree && freeTokens >= kvTokens) return NO_WAITS;
@@ -67,6 +71,14 @@ export class ReplicaWaits {
   /** How much a replica counts for beside others: nominal requests a millisecond. */
   capacityOf(load: ReplicaLoad): number {
     return this.#outlook(load).capacity;
+  }
+
+  /**
+   * Another output was learned, so what was reckoned by the lengths before is void: what a pool decides
+   * may not depend on what it happens to have reckoned already.
+   */
+  forget(): void {
+    this.#outlooks = new WeakMap();
   }
 
   #outlook(load: ReplicaLoad): Outlook {

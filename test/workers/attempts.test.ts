@@ -71,8 +71,8 @@ describe("a replica that fails before the client has seen anything", () => {
   test("is told of less time left at the second attempt", async () => {
     const gateway = await aGatewayOfTwo();
     await gateway.upstreams[0]?.answerWith([{ kind: "pause", ms: 300 }, ...refusal(503, "no")]);
-    await gateway.upstreams[1]?.answerWith(wholeAnswer("a"));
-    await gateway.ask();
+    await gateway.upstreams[1]?.answerWith(streamedAnswer(["a"]));
+    await gateway.ask(STREAM);
     const [first, second] = await Promise.all(
       gateway.upstreams.map(async (upstream) => {
         const [received] = await upstream.requests();

@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
+import { firstTokenWithin } from "../support/pool-builders.ts";
 import { refusal, streamThatGoesOn } from "./support/answers.ts";
 import type { TestGateway } from "./support/gateway.ts";
 import {
@@ -9,9 +10,11 @@ import {
   readEvents,
   textOf,
 } from "./support/gateway.ts";
+import { prefillingAt } from "./support/replica.ts";
 import { streamedAnswer, wholeAnswer } from "./support/upstream.ts";
 
 const STREAM = { stream: true };
+const TIMED = /^queue;dur=\d+, predicted-ttft;dur=\d+, prefill;dur=\d+, ttft;dur=\d+$/;
 
 describe("a streamed answer", () => {
   test("reaches the client chunk by chunk and ends in [DONE]", async () => {
@@ -24,7 +27,7 @@ describe("a streamed answer", () => {
       "cache-control": "no-cache, no-transform",
       "x-accel-buffering": "no",
       "x-request-id": expect.stringMatching(/^req_[0-9a-f]{32}$/),
-      "server-timing": expect.stringMatching(/^queue;dur=\d+, prefill;dur=\d+, ttft;dur=\d+$/),
+      "server-timing": expect.stringMatching(TIMED),
     });
     const events = await readEvents(response);
     expect(textOf(events)).toBe("Once upon a time");
@@ -164,8 +167,9 @@ describe("what a replica receives", () => {
         },
       },
     });
-    await upstream.answerWith(wholeAnswer("a"));
+    await upstream.answerWith(streamedAnswer(["a"]));
     const response = await ask({
+      body: STREAM,
       headers: {
         cookie: "crumb=client-cookie",
         "proxy-authorization": "Basic Y2xpZW50",
@@ -185,7 +189,7 @@ describe("what a replica receives", () => {
     expect([host, length, worker]).not.toContain(undefined);
     expect(ours).toEqual({
       "content-type": "application/json",
-      accept: "application/json",
+      accept: "text/event-stream",
       authorization: "Bearer sluice-local-replica-secret-of-the-tests",
       "x-gw-request-id": response.headers.get("x-request-id"),
       "x-gw-tenant": expect.stringMatching(/^[\w-]{22}$/),
@@ -197,6 +201,15 @@ describe("what a replica receives", () => {
     expect(Number(headers["x-gw-deadline-ms"])).toBeLessThanOrEqual(3000);
     expect(JSON.stringify(received)).not.toMatch(/client-|Y2xpZW50/);
     expect(JSON.stringify(received)).not.toContain(key);
+    await response.text();
+  });
+
+  test("of a whole answer is no deadline for a first token that nobody sees", async () => {
+    const { ask, upstream } = await aGateway();
+    await upstream.answerWith(wholeAnswer("a"));
+    await ask();
+    const [received] = await upstream.requests();
+    expect(received?.headers).not.toHaveProperty("x-gw-deadline-ms");
   });
 
   test("a tenant's requests share a salt, and another salt of the client parts them", async () => {
@@ -218,7 +231,7 @@ describe("what a replica receives", () => {
   test("a prompt of 400 KB arrives whole", async () => {
     const { ask, upstream } = await aGateway({
       contextTokens: 200_000,
-      replica: { report: { prefillTokensPerSecond: 1e9 } },
+      replica: { report: prefillingAt(0) },
     });
     await upstream.answerWith(wholeAnswer("a"));
     const content = `${"lorem ipsum ".repeat(33_000)}END-OF-PROMPT`;
@@ -384,8 +397,13 @@ describe("a request that is wrong", () => {
   });
 });
 
-function askWithPrompt({ ask }: TestGateway, promptBytes: number): Promise<Response> {
-  return ask({ body: { messages: [{ role: "user", content: "a".repeat(promptBytes) }] } });
+function askWithPrompt(
+  { ask }: TestGateway,
+  promptBytes: number,
+  body: object = {},
+): Promise<Response> {
+  const messages = [{ role: "user", content: "a".repeat(promptBytes) }];
+  return ask({ body: { ...body, messages } });
 }
 
 describe("a prompt that is too long", () => {
@@ -427,9 +445,9 @@ describe("a prompt that is too long", () => {
   ])("%s, and no reason to try again", async (_, contextTokens, code, message) => {
     const gateway = await aGateway({
       contextTokens,
-      replica: { report: { prefillTokensPerSecond: 100 } },
+      replica: { report: prefillingAt(10) },
     });
-    const response = await askWithPrompt(gateway, 20_500);
+    const response = await askWithPrompt(gateway, 20_500, STREAM);
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({
       error: { code, param: "messages", message: expect.stringMatching(message) },
@@ -439,11 +457,21 @@ describe("a prompt that is too long", () => {
   });
 
   test("for the time that its replica has at the moment is 503 with a retry", async () => {
-    const gateway = await aGateway({ replica: { report: { queuedUncachedTokens: 1_000_000 } } });
-    const response = await askWithPrompt(gateway, 100);
+    const gateway = await aGateway({
+      replica: { report: { queuedUncachedTokens: 1_000_000 } },
+      tenant: { targets: firstTokenWithin(300) },
+    });
+    const response = await askWithPrompt(gateway, 100, STREAM);
     expect(response.status).toBe(503);
-    expect(await response.json()).toMatchObject({ error: { code: "server_is_overloaded" } });
-    expect(response.headers.get("retry-after")).not.toBeNull();
+    expect(response.headers.get("retry-after")).toMatch(/^\d+$/);
+    expect(await response.json()).toMatchObject({
+      error: {
+        code: "server_is_overloaded",
+        message: expect.stringMatching(
+          /^No replica came free in time: a wait of \d+ ms is predicted$/,
+        ),
+      },
+    });
   });
 });
 

@@ -8,7 +8,8 @@ import { PoolId, RequestId } from "../../src/protocol/ids.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { PoolObject } from "../../workers/pool-object.ts";
 import { LINKS_MAX } from "../../workers/replica-links.ts";
-import { aHello, anOffer, aReport } from "../support/pool-builders.ts";
+import { anOffer, firstTokenWithin } from "../support/pool-builders.ts";
+import { aHello, aReport } from "../support/replica-builders.ts";
 import type { ConfigurationWish } from "./support/configuration.ts";
 import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
 import type { ConnectedReplica, ReplicaWish } from "./support/replica.ts";
@@ -141,7 +142,7 @@ describe("PoolObject.acquire()", () => {
   test("a request waits for a slot and gets the next one", async () => {
     const pool = await aPoolWithSlots(1);
     const first = await pool.acquire(anOffer("first"));
-    const second = pool.acquire(anOffer("second", { firstTokenBudgetMs: 20_000 }));
+    const second = pool.acquire(anOffer("second", { targets: firstTokenWithin(20_000) }));
     await expect.poll(async () => (await pool.status()).queued, PATIENCE).toBe(1);
     if (first.kind === "dispatched") await first.lease.settle({ kind: "completed" });
     expect((await second).kind).toBe("dispatched");
@@ -151,17 +152,19 @@ describe("PoolObject.acquire()", () => {
     const pool = await aPoolWithSlots(1);
     using first = await pool.acquire(anOffer("first"));
     expect(first.kind).toBe("dispatched");
-    expect(await pool.acquire(anOffer("second", { firstTokenBudgetMs: 200 }))).toMatchObject({
-      kind: "rejected",
-      rejection: { reason: "deadline-passed" },
-    });
+    expect(await pool.acquire(anOffer("second", { targets: firstTokenWithin(200) }))).toMatchObject(
+      {
+        kind: "rejected",
+        rejection: { reason: "deadline-passed" },
+      },
+    );
   });
 
   test("a withdrawn request is answered at once", async () => {
     const pool = await aPoolWithSlots(1);
     using first = await pool.acquire(anOffer("first"));
     expect(first.kind).toBe("dispatched");
-    const waiting = pool.acquire(anOffer("second", { firstTokenBudgetMs: 60_000 }));
+    const waiting = pool.acquire(anOffer("second", { targets: firstTokenWithin(60_000) }));
     await expect.poll(async () => (await pool.status()).queued, PATIENCE).toBe(1);
     await pool.stub().withdraw(RequestId.parse("second"));
     expect(await waiting).toMatchObject({ rejection: { reason: "withdrawn" } });
@@ -171,7 +174,7 @@ describe("PoolObject.acquire()", () => {
     const pool = await aPoolWithSlots(1);
     using first = await pool.acquire(anOffer("first"));
     expect(first.kind).toBe("dispatched");
-    const waiting = pool.acquire(anOffer("second", { firstTokenBudgetMs: 60_000 }));
+    const waiting = pool.acquire(anOffer("second", { targets: firstTokenWithin(60_000) }));
     await expect(pool.acquire(anOffer("second"))).rejects.toThrow(/offered again/);
     await pool.stub().withdraw(RequestId.parse("second"));
     expect((await waiting).kind).toBe("rejected");
@@ -179,7 +182,7 @@ describe("PoolObject.acquire()", () => {
 
   test("a new object waits for its replicas to dial in", async () => {
     const pool = await configurePool();
-    const waiting = pool.acquire(anOffer("r", { firstTokenBudgetMs: 20_000 }));
+    const waiting = pool.acquire(anOffer("r", { targets: firstTokenWithin(20_000) }));
     await pool.connect(URL_A);
     expect((await waiting).kind).toBe("dispatched");
   });
@@ -254,7 +257,7 @@ describe("a lease", () => {
     const pool = await aPoolWithSlots(1);
     const first = await pool.acquire(anOffer("first"));
     const holder = inAnotherContext("holder-that-crashes-waiting", async (crash) => {
-      const waiting = pool.acquire(anOffer("second", { firstTokenBudgetMs: 60_000 }));
+      const waiting = pool.acquire(anOffer("second", { targets: firstTokenWithin(60_000) }));
       await expect.poll(async () => (await pool.status()).queued, PATIENCE).toBe(1);
       crash();
       await waiting;
@@ -319,7 +322,7 @@ describe("a replica's connection", () => {
 
   test("ends when it speaks another version of the protocol", async () => {
     const replica = await dial(await configurePool());
-    replica.send({ ...aHello(0), protocolVersion: 2 });
+    replica.send({ ...aHello(0), protocolVersion: 1 });
     expect(await replica.closed).toBe(REPLICA_CLOSE_CODES.protocolVersion);
   });
 
@@ -425,7 +428,10 @@ describe("a new life of the object", () => {
 
       const first = await reborn.acquire(pool.poolId, anOffer("first"));
       expect(first.kind).toBe("dispatched");
-      const second = reborn.acquire(pool.poolId, anOffer("second", { firstTokenBudgetMs: 100 }));
+      const second = reborn.acquire(
+        pool.poolId,
+        anOffer("second", { targets: firstTokenWithin(100) }),
+      );
       expect(await second).toMatchObject({ rejection: { reason: "deadline-passed" } });
     });
   });

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { ModelId } from "../../src/protocol/ids.ts";
+import { TimelineRecorder } from "../../src/slo/timeline.ts";
 import { TokenStream } from "../../src/streaming/token-stream.ts";
 import { CallWatch } from "../../workers/call-watch.ts";
 import { ClientStream } from "../../workers/client-stream.ts";
@@ -45,7 +46,14 @@ function aRelay() {
   watch.signal.addEventListener("abort", () => {
     replica.abort(watch.signal.reason).catch(() => {});
   });
-  const tail = relay(readable, { stream, client, watch }, LIMITS);
+  const timeline = new TimelineRecorder({
+    arrivedAtMs: Date.now(),
+    uploadMs: 0,
+    isStreamed: true,
+    targets: {},
+  });
+  const line = { signal: watch.signal, onFirstToken: () => {} };
+  const tail = relay(readable, { stream, client, watch, timeline, line }, LIMITS);
   return { client, stream, tail, say, watch };
 }
 

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, test, vi } from "vitest";
 import { RequestId } from "../../src/protocol/ids.ts";
 import type { Call } from "../../workers/call.ts";
-import { newCallRecord } from "../../workers/call.ts";
+import { newCallRecord, newTimeline } from "../../workers/call.ts";
 import { CallWatch } from "../../workers/call-watch.ts";
 import { checkRequest } from "../../workers/check-request.ts";
 import type { Reception, ReceiveAnswer } from "../../workers/reception.ts";
@@ -23,7 +23,8 @@ async function aCall({ key, modelId }: TestGateway): Promise<Call> {
   const record = newCallRecord(Date.now());
   const requestId = RequestId.parse(crypto.randomUUID());
   const checked = await checkRequest(request, { requestId, record }, edge);
-  return { ...checked, record, watch: new CallWatch(Date.now() + 10_000) };
+  const watch = new CallWatch(Date.now() + 10_000);
+  return { ...checked, record, watch, timeline: newTimeline(checked, record) };
 }
 
 describe("serveCall", () => {

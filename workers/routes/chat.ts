@@ -1,11 +1,12 @@
 import type { Context } from "hono";
+import { POOL_LIMITS } from "../../src/pool/pool-limits.ts";
 import type { Problem } from "../../src/protocol/errors.ts";
 import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
 import type { Call, CallRecord, CheckedRequest } from "../call.ts";
 import { newCallRecord, newTimeline, startedAtMs } from "../call.ts";
 import type { StopReason } from "../call-watch.ts";
 import { CallWatch } from "../call-watch.ts";
-import { checkRequest, FIRST_TOKEN_MS_MAX } from "../check-request.ts";
+import { checkRequest } from "../check-request.ts";
 import { ClientStream } from "../client-stream.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import type { Env } from "../env.ts";
@@ -56,7 +57,7 @@ function answerStreamed(
     headers: () => ({ [CLIENT_HEADERS.serverTiming]: serverTimingOf(record) }),
     onClientGone: () => watch.stop("client-gone"),
   });
-  watch.expectBy(startedAtMs(record) + FIRST_TOKEN_MS_MAX);
+  watch.expectBy(startedAtMs(record) + POOL_LIMITS.firstTokenMsMax);
   watch.signal.addEventListener("abort", () => {
     if (watch.reason === "client-gone") void client.abort();
   });

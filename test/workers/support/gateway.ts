@@ -16,6 +16,9 @@ export interface GatewayWish {
   readonly replicaCount?: number;
   readonly replica?: ReplicaWish;
   readonly tenant?: Partial<LiveTenant>;
+  readonly otherTenant?: Partial<LiveTenant>;
+  /** What the tenant and the other one are guaranteed of the pool; each half of it when absent. */
+  readonly guaranteedRatios?: readonly [number, number];
   /** The name by which clients know the model. */
   readonly modelId?: string;
   readonly contextTokens?: number;
@@ -60,6 +63,7 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
   const otherKey = `sk-test-other-${name}`;
   const otherTenantId = TenantId.parse(`other-${name}`);
   const modelIds = [ModelId.parse(modelId)];
+  const [ratio, otherRatio] = wish.guaranteedRatios ?? [0.45, 0.45];
   const upstream = anUpstream();
   const others = Array.from({ length: replicaCount - 1 }, () => anUpstream());
   const upstreams = [upstream, ...others];
@@ -73,8 +77,13 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
         ...(wish.contextTokens !== undefined && { contextTokens: wish.contextTokens }),
       },
       tenants: [
-        { tenantId, modelIds, ...wish.tenant },
-        { tenantId: otherTenantId, modelIds },
+        { tenantId, modelIds, shares: sharesOf(poolId, ratio), ...wish.tenant },
+        {
+          tenantId: otherTenantId,
+          modelIds,
+          shares: sharesOf(poolId, otherRatio),
+          ...wish.otherTenant,
+        },
       ],
       keys: [
         { key, tenantId },
@@ -104,6 +113,10 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
   };
   const poolStatus = () => pool.status(poolId);
   return { key, otherKey, poolId, modelId, upstreams, upstream, replicas, ask, poolStatus };
+}
+
+function sharesOf(poolId: PoolId, guaranteedRatio: number): LiveTenant["shares"] {
+  return [{ poolId, weight: 1, guaranteedRatio, band: 0 }];
 }
 
 /** How long a test waits for what must happen; far longer than it takes on an idle machine. */

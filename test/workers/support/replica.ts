@@ -42,6 +42,11 @@ const IDLE_REPORT: Omit<ReplicaReport, "sequence"> = {
   draining: false,
 };
 
+/** What a replica reports that takes so long to prefill one token. */
+export function prefillingAt(tokenMs: number): Partial<ReplicaReport> {
+  return { step: { ...IDLE_REPORT.step, tokenMs } };
+}
+
 /**
  * Dials in to a pool as an engine at `endpointUrl` does: hello, a first report, then one every
  * `REPORT_INTERVAL_MS`. The pool's object is reached directly; the edge's own check of the secret
