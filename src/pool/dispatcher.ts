@@ -1,6 +1,5 @@
 import type { FairAccount } from "../admission/waiting-request.ts";
 import { LeaseId } from "../protocol/ids.ts";
-import { loadWithout } from "./load-without.ts";
 import type { Option } from "./placement.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolParts } from "./pool-parts.ts";
@@ -73,8 +72,7 @@ export class Dispatcher {
       if (replica === undefined || lease === undefined || lease.isLost) return false;
       if (replica.conditionAt(nowMs) !== "ready") return false;
       const moment = { nowMs, isQueueEmpty: false };
-      const without = loadWithout(replica.loadAt(nowMs), lease);
-      return placement.couldTake(request, replica, moment, without);
+      return placement.couldTake(request, replica, moment, lease);
     }, nowMs);
     if (displaced === undefined) return [];
     this.#state.counts.displaced += 1;

@@ -38,7 +38,7 @@ export function toPoolRequest(
   };
 }
 
-/** The same request with its output cut short. */
+/** The same request with its output cut short, or the very same where it is no longer anyway. */
 export function clamped(
   request: PoolRequest,
   outputTokensMax: number,
@@ -46,11 +46,12 @@ export function clamped(
   capacity: Capacity | undefined,
 ): PoolRequest {
   const { offer, promptTokens } = request;
-  const limit = Math.min(outputTokensMax, offer.outputTokensMax ?? Infinity);
+  const limitNow = request.clampedOutputTokensMax ?? offer.outputTokensMax ?? Infinity;
+  if (outputTokensMax >= limitNow) return request;
   return {
     ...request,
-    ...outlookOf(offer, promptTokens, limit, parts, capacity),
-    clampedOutputTokensMax: limit,
+    ...outlookOf(offer, promptTokens, outputTokensMax, parts, capacity),
+    clampedOutputTokensMax: outputTokensMax,
   };
 }
 

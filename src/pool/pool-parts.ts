@@ -7,6 +7,7 @@ import { randomOf } from "../base/random.ts";
 import { Calibration } from "../forecast/calibration.ts";
 import { OutputLengths } from "../forecast/output-lengths.ts";
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
+import type { ReplicaSettings } from "../replicas/replica-state.ts";
 import { ReplicaSet } from "../replicas/replica-set.ts";
 import type { Capacity } from "./capacity.ts";
 import { capacityOf } from "./capacity.ts";
@@ -38,6 +39,7 @@ export class PoolParts {
   readonly displacement: Displacement;
   readonly retryAfter: RetryAfter;
   readonly intake: IntakeParts;
+  readonly waits: ReplicaWaits;
   readonly placement: Placement;
   readonly teacher: Teacher;
   readonly #state: PoolState;
@@ -71,9 +73,10 @@ export class PoolParts {
     const outputLengths = new OutputLengths({}, state.outputLengths);
     const tokenEstimate = new TokenEstimate(state.tokenEstimate);
     this.intake = { tokenEstimate, outputLengths, firstTokenMsMax: limits.firstTokenMsMax };
+    this.waits = new ReplicaWaits(outputLengths);
     this.placement = new Placement({
       calibration: this.#calibration,
-      waits: new ReplicaWaits(outputLengths),
+      waits: this.waits,
       holdBack: this.#holdBack,
       mechanisms,
       random: this.random,
@@ -105,6 +108,14 @@ export class PoolParts {
     if (nowMs - (this.#state.heldBackAtMs ?? -Infinity) < HOLD_BACK_INTERVAL_MS) return;
     this.#state.heldBackAtMs = nowMs;
     this.#holdBack.update(this.tenants.isAnyBurning(nowMs), nowMs);
+  }
+
+  /** Follows the configuration's replicas, and forgets what is remembered of those that have left. */
+  configure(configured: readonly ReplicaSettings[]): void {
+    this.replicas.configure(configured);
+    for (const replicaId of this.#state.displacement.lastAtMs.keys()) {
+      if (this.replicas.get(replicaId) === undefined) this.displacement.removeReplica(replicaId);
+    }
   }
 
   /** Gives back a lease's slot. */

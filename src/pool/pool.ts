@@ -65,7 +65,7 @@ export class Pool {
    */
   configure(pool: LivePool, nowMs: number): PoolEffect[] {
     this.state.queueMax = Math.min(pool.queueMax, this.#parts.limits.queueMax);
-    this.#parts.replicas.configure(pool.replicas);
+    this.#parts.configure(pool.replicas);
     return this.#attend(nowMs);
   }
 

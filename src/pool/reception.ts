@@ -61,13 +61,14 @@ export class Reception {
       const { isInProfile, costMs } = request;
       tenants.count(offer.tenantId, { kind: "offered", isInProfile, costMs }, nowMs);
     }
-    if (queue.size > 0) return this.#takeTurn(request, nowMs);
+    if (queue.size > 0 && this.#wantsToWait(request, nowMs)) return this.#takeTurn(request, nowMs);
+    // Those who wait go first, also before somebody who would not wait.
+    const effects = this.#serveInTurn(nowMs, TRIES_PER_ARRIVAL, new Set());
     const placed = this.#place(request, nowMs);
-    if (placed.chosen !== undefined) return [this.#seat(request, placed.chosen, nowMs)];
-    return [
-      ...this.#dispatcher.displaceFor(request, nowMs),
-      ...this.#settle(request, placed, nowMs),
-    ];
+    if (placed.chosen !== undefined) return [...effects, this.#seat(request, placed.chosen, nowMs)];
+    effects.push(...this.#settle(request, placed, nowMs));
+    if (!queue.has(request.requestId)) return effects;
+    return [...effects, ...this.#dispatcher.displaceFor(request, nowMs)];
   }
 
   /** Lets those who wait have what has become free, on one replica or anywhere. */
@@ -88,6 +89,10 @@ export class Reception {
     const request = this.#list.remove(requestId);
     if (request === undefined) return [];
     return [this.#refuser.refuse(request, { reason: "withdrawn" }, nowMs)];
+  }
+
+  #wantsToWait(request: PoolRequest, nowMs: number): boolean {
+    return this.#nextStep(request, nowMs).step.kind === "queue";
   }
 
   /** Those who wait go first, as far as it is their turn. */
@@ -151,49 +156,70 @@ export class Reception {
     nowMs: number,
     lateReason?: "deadline-passed",
   ): PoolEffect[] {
-    const { intake } = this.#parts;
     let request = given;
     let reason: Rejection["reason"] = lateReason ?? "infeasible";
     for (;;) {
-      const targetMs = targetMsOf(request);
-      const waitedRatio = elapsedMsOf(request, nowMs) / targetMs;
-      const ladder = request.offer.overload ?? DEFAULT_OVERLOAD_LADDER;
-      const { step, taken } = nextStep(ladder, { waitedRatio, taken: request.ladderTaken });
-      request.ladderTaken = step.kind === "queue" ? taken + 1 : taken;
-      if (step.kind === "queue" && lateReason === undefined) {
-        request.ladderTaken = taken;
-        const waits = this.#letWait(request, step.ratio * targetMs, nowMs);
+      const { step, taken } = this.#nextStep(request, nowMs);
+      request.ladderTaken = taken;
+      if (step.kind === "queue") {
+        const waits = this.#letWait(request, step.ratio * targetMsOf(request), nowMs);
         if (waits.kind === "waits") return waits.effects;
         request.ladderTaken = taken + 1;
-        reason = waits.reason;
+        // Of one that has waited, that it cannot any longer is known.
+        if (lateReason === undefined || waits.reason !== "infeasible") reason = waits.reason;
       } else if (step.kind === "clamp") {
-        request = clamped(request, step.outputTokensMax, intake, this.#parts.capacity(nowMs));
+        request = this.#clamp(request, step.outputTokensMax, nowMs);
         const { chosen } = this.#place(request, nowMs);
         if (chosen !== undefined) return [this.#seat(request, chosen, nowMs)];
-      } else if (step.kind === "fallback" || step.kind === "reject") {
+      } else {
         const fallback = step.kind === "fallback" ? { fallbackModelId: step.modelId } : {};
+        if (reason !== "queue-full") reason = this.#whyNever(request, nowMs) ?? reason;
         const facts = { reason, predictedWaitMs: best?.ttftMs, ...fallback };
         return [this.#refuser.refuse(request, facts, nowMs)];
       }
     }
   }
 
+  #nextStep(request: PoolRequest, nowMs: number): ReturnType<typeof nextStep> {
+    const { offer, ladderTaken: taken } = request;
+    const waitedRatio = elapsedMsOf(request, nowMs) / targetMsOf(request);
+    return nextStep(offer.overload ?? DEFAULT_OVERLOAD_LADDER, { waitedRatio, taken });
+  }
+
+  /** Cuts an output short. What its tenant is charged is then less as well. */
+  #clamp(request: PoolRequest, outputTokensMax: number, nowMs: number): PoolRequest {
+    const { intake, mechanisms, tenants } = this.#parts;
+    const shorter = clamped(request, outputTokensMax, intake, this.#parts.capacity(nowMs));
+    if (request.isInProfile && mechanisms.guarantees) {
+      const deltaMs = shorter.costMs - request.costMs;
+      tenants.correct(request.offer.tenantId, deltaMs, this.#parts.rateMsPerMs(nowMs), nowMs);
+    }
+    return shorter;
+  }
+
+  /** Why a request that is refused would be at any other moment as well, as things stand. */
+  #whyNever(request: PoolRequest, nowMs: number): "no-replica" | "unattainable" | undefined {
+    const { replicas } = this.#parts;
+    if (latestStartAtMs(request, replicas, nowMs) === undefined) return "no-replica";
+    return isUnattainable(request, replicas, nowMs) ? "unattainable" : undefined;
+  }
+
   /** Lets a request wait, until its target is spent up to a point, or says why it cannot. */
   #letWait(request: PoolRequest, elapsedMsMax: number, nowMs: number): Waits {
+    const { mechanisms } = this.#parts;
     const startAtMs = this.#latestStartAtMs(request, nowMs);
     if (startAtMs === undefined) return { kind: "cannot", reason: "no-replica" };
-    if (startAtMs <= nowMs) {
-      const isHopeless = isUnattainable(request, this.#parts.replicas, nowMs);
-      return { kind: "cannot", reason: isHopeless ? "unattainable" : "infeasible" };
-    }
-    if (!this.#parts.mechanisms.queue) return { kind: "cannot", reason: "infeasible" };
+    const spentAtMs = mechanisms.drop
+      ? nowMs + elapsedMsMax - elapsedMsOf(request, nowMs)
+      : startAtMs;
+    const dropAtMs = Math.min(startAtMs, spentAtMs);
+    if (dropAtMs <= nowMs || !mechanisms.queue) return { kind: "cannot", reason: "infeasible" };
     const room = this.#list.roomFor(request);
     if (room === "full") return { kind: "cannot", reason: "queue-full" };
     const goes = room === "free" ? undefined : this.#list.remove(room);
     const effects =
       goes === undefined ? [] : [this.#refuser.refuse(goes, { reason: "queue-full" }, nowMs)];
-    const spentAtMs = nowMs + elapsedMsMax - elapsedMsOf(request, nowMs);
-    this.#list.add(request, Math.min(startAtMs, spentAtMs), nowMs);
+    this.#list.add(request, dropAtMs, nowMs);
     return { kind: "waits", effects };
   }
 
@@ -217,7 +243,11 @@ export class Reception {
     if (leases.isFull) return NOWHERE;
     // A pool that has just begun knows only what its replicas say: first come those with a right.
     if (!request.isInProfile && nowMs < this.#state.relearnUntilMs) return NOWHERE;
-    return placement.place(request, replicas, { nowMs, isQueueEmpty: queue.size === 0 });
+    const moment = { nowMs, isQueueEmpty: queue.size === 0 };
+    const placed = placement.place(request, replicas, moment);
+    if (placed.best !== undefined) return placed;
+    replicas.probeIfNoneIsWell(nowMs);
+    return placement.place(request, replicas, moment);
   }
 
   /** Takes a request's cost from what its tenant is guaranteed, if it is within that. */

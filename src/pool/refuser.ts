@@ -66,6 +66,10 @@ export class Refuser {
       promptTokens: request.promptTokensMin,
       ...(fallbackModelId !== undefined && { fallbackModelId }),
     };
+    // Nobody hears it, so nobody is given an instant to come back at.
+    if (reason === "withdrawn") {
+      return { ...said, code: "server_is_overloaded", retryAfterMs: undefined };
+    }
     if (reason === "unattainable") {
       return {
         ...said,
@@ -76,7 +80,7 @@ export class Refuser {
     }
     const retryAfterMs = this.#retryAfterMs(request, nowMs);
     // Nobody exceeded anything where there is nothing to have a share of.
-    const isOurs = request.isInProfile || reason === "no-replica" || reason === "withdrawn";
+    const isOurs = request.isInProfile || reason === "no-replica";
     return isOurs
       ? { ...said, code: "server_is_overloaded", retryAfterMs }
       : { ...said, code: "rate_limit_exceeded", reason: excessReason(reason), retryAfterMs };

@@ -8,6 +8,7 @@ import { costMsOf } from "./intake.ts";
 import type { Lease } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import type { Outcome } from "./offer.ts";
+import type { ReplicaWaits } from "./replica-waits.ts";
 import type { TenantBook } from "./tenant-book.ts";
 
 /** What learns from how requests fare. */
@@ -16,6 +17,7 @@ export interface TeacherParts {
   readonly replicas: ReplicaSet;
   readonly tenants: TenantBook;
   readonly queue: WaitQueue;
+  readonly waits: ReplicaWaits;
   readonly mechanisms: Mechanisms;
   capacity(nowMs: number): Capacity | undefined;
   rateMsPerMs(nowMs: number): number;
@@ -60,7 +62,7 @@ export class Teacher {
   }
 
   #learnTokens(lease: Lease, outcome: Outcome, isOver: boolean, nowMs: number): void {
-    const { intake, replicas } = this.#parts;
+    const { intake, replicas, waits } = this.#parts;
     const { promptTokens, outputTokens, decodeMs } = outcome;
     const { promptBytes } = lease;
     if (promptTokens !== undefined) {
@@ -69,6 +71,7 @@ export class Teacher {
     if (outputTokens === undefined) return;
     const isCensored = !isOver || outputTokens >= (lease.outputTokensMax ?? Infinity);
     intake.outputLengths.learn(lease, outputTokens, nowMs, { isCensored });
+    waits.forget();
     if (isOver && decodeMs !== undefined && outputTokens >= TPOT_TOKENS_MIN) {
       const actualMs = decodeMs / (outputTokens - 1);
       this.#calibration.learn("tpot", { ...lease.foreseen.tpot, actualMs }, nowMs);

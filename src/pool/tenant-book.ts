@@ -68,6 +68,7 @@ export class TenantBook {
     const tenant = this.#account(tenantId).state;
     tenant.present -= 1;
     assert(tenant.present >= 0, "a request leaves once");
+    if (tenant.present === 0 && this.state.size > this.#tenantsMax) this.#forget(tenantId);
   }
 
   /** Takes a request's cost from what its tenant is guaranteed; false: it is excess. */
@@ -139,10 +140,14 @@ export class TenantBook {
     if (this.state.size < this.#tenantsMax) return;
     for (const [tenantId, { present }] of this.state) {
       if (present > 0) continue;
-      this.state.delete(tenantId);
-      this.#accounts.delete(tenantId);
+      this.#forget(tenantId);
       return;
     }
+  }
+
+  #forget(tenantId: TenantId): void {
+    this.state.delete(tenantId);
+    this.#accounts.delete(tenantId);
   }
 }
 
