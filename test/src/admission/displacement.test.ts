@@ -92,7 +92,7 @@ describe("Displacement", () => {
       replica: fc.nat(2),
       gapMs: fc.nat(80),
     }),
-    { maxLength: 120 },
+    { maxLength: 120, size: "max" },
   );
 
   test("nobody is displaced twice, nor with a token, nor faster than a replica may", () => {

@@ -48,7 +48,7 @@ describe("HoldBack", () => {
 
   const history = fc.array(
     fc.record({ isBurning: fc.boolean(), gapMs: fc.integer({ min: -5_000, max: 90_000 }) }),
-    { maxLength: 60 },
+    { maxLength: 60, size: "max" },
   );
 
   test("the ratio stays in its range whatever happens, clocks that run backwards included", () => {

@@ -106,7 +106,7 @@ describe("VirtualCost", () => {
       tenant: fc.nat(2),
       costMs: fc.integer({ min: 1, max: COST_MAX_MS }),
     }),
-    { maxLength: 200 },
+    { maxLength: 200, size: "max" },
   );
 
   test("while two tenants wait, neither gets more than two requests ahead of its share", () => {

@@ -188,6 +188,15 @@ test("what is charged for a request is charged in the band that it had come to",
 });
 
 describe("fairness", () => {
+  test("a tenant whose last request is served is charged for it and not lifted as well", () => {
+    const queue = queueWith(["a1", {}], ["b1", { tenantId: "b" }], ["b2", { tenantId: "b" }]);
+    queue.charge(waiting("x", { tenantId: "b" }), 100);
+    queue.take(RequestId.parse("a1"), 10);
+    queue.add(waiting("a2"), 0);
+    queue.take(RequestId.parse("b1"), 5);
+    expect(order(queue)).toEqual(["a2", "b2"]);
+  });
+
   test("two tenants that always wait get cost by weight, however their requests differ", () => {
     for (let seed = 0; seed < 5; seed++) {
       const random = seededRandom(seed);
@@ -249,6 +258,8 @@ describe("fairness", () => {
   });
 });
 
+const STEPS_MAX = 150;
+const costs = seededRandom(7);
 const steps = fc.array(
   fc.record({
     kind: fc.constantFrom(
@@ -265,13 +276,15 @@ const steps = fc.array(
       "copy",
     ),
     tenantId: fc.constantFrom("a", "b", "c", "d"),
-    band: fc.constantFrom(0, 0, 1, 2, 7),
-    isInProfile: fc.boolean(),
+    band: fc.constantFrom(0, 0, 0, 1, 7),
+    isInProfile: fc.constantFrom(true, true, true, false),
     amount: fc.integer({ min: 0, max: 40 }),
   }),
-  { maxLength: 150 },
+  { maxLength: STEPS_MAX, size: "max" },
 );
 
+/** No two sums of these are the same, so ties never decide. */
+const COSTS_MS = Array.from({ length: STEPS_MAX }, () => 1 + 10 * costs());
 const WEIGHTS: Readonly<Record<string, number>> = { a: 1, b: 2, c: 0.5, d: 3 };
 
 test("the order is that of a queue which sorts everything at every call, in any copy too", () => {
@@ -281,8 +294,7 @@ test("the order is that of a queue which sorts everything at every call, in any 
       const naive = new NaiveQueue();
       let nowMs = 0;
       for (const [index, { kind, amount, ...account }] of sequence.entries()) {
-        // Roots, so that no two sums are the same and ties never decide.
-        const costMs = 1 + Math.sqrt(2 + index);
+        const costMs = COSTS_MS[index] ?? 1;
         const weight = WEIGHTS[account.tenantId] ?? 1;
         const deadlineAtMs = 1_000 * amount + index / 1_000;
         const request = waiting(`r${index}`, {
@@ -322,6 +334,7 @@ test("the order is that of a queue which sorts everything at every call, in any 
         expect(order(queue, nowMs)).toEqual(expected);
       }
     }),
-    { numRuns: 300 },
+    // Shrinking sequences as long as these takes minutes; the seed says enough.
+    { numRuns: 60, endOnFailure: true },
   );
 });

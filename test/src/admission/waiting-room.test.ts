@@ -85,7 +85,7 @@ describe("WaitingRoom", () => {
       deadlineAtMs: fc.nat(100),
       leaves: fc.integer({ min: 0, max: 7 }),
     }),
-    { maxLength: 80 },
+    { maxLength: 80, size: "max" },
   );
 
   test("the worst is of the tenant with most excess and has its latest deadline, in any copy too", () => {

@@ -81,7 +81,7 @@ describe("CostBucket", () => {
 
   const calls = fc.array(
     fc.record({ costMs: fc.integer({ min: 1, max: 9_000 }), gapMs: fc.nat(3_000) }),
-    { minLength: 1, maxLength: 60 },
+    { minLength: 1, maxLength: 60, size: "max" },
   );
 
   test("over any time no more is in profile than the rate, one burst and one request", () => {
