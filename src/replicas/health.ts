@@ -121,8 +121,8 @@ export class ReplicaHealth {
   }
 
   /**
-   * A request failed there, by no fault of its own. `mayEject` false: nobody could do the replica's work,
-   * so it stays in use, suspect. What was sent before an ejection fails of the same trouble.
+   * A request failed there, by no fault of its own. `mayEject` false: nobody could do its replica's
+   * work, so that stays in use, suspect. What was sent before an ejection fails of the same trouble.
    */
   failed(dispatchNumber: number, nowMs: number, mayEject: boolean): void {
     if (this.isEjected) {

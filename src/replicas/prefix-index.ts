@@ -11,8 +11,11 @@ export interface PromptPrefix {
 /** What a {@link PrefixIndex} remembers: the keys and their bytes, least recently sent first. */
 export type PrefixIndexState = Map<string, number>;
 
-/** An engine's prefix cache holds some thousand beginnings of a few blocks or more. */
-export const PREFIX_KEYS_MAX = 4_096;
+/**
+ * More prompts than a GPU's KV memory holds beside each other, and at 128 replicas with keys of some
+ * dozen characters still a small part of what a Durable Object may have.
+ */
+const PREFIX_KEYS_MAX = 1_024;
 
 /**
  * Which beginnings of prompts a replica has most likely cached: those that we sent there last. A guess,

@@ -98,10 +98,17 @@ function stepsSince({ prefillMs, prefillSteps, decodeStepMs }: Pace, elapsedMs: 
   return prefillSteps + (decodeStepMs > 0 ? (elapsedMs - prefillMs) / decodeStepMs : 0);
 }
 
-/** Prefill of requests that wait for a sequence while all are taken: no time that passes computes it. */
+/**
+ * Prefill of requests that wait for a sequence while all are taken, or for KV while not even
+ * an average one of them fits: no time that passes computes it.
+ */
 function stuckTokens({ hello, report }: ProjectedFrom): number {
-  if (report.runningRequests < hello.sequencesMax) return 0;
-  return Math.min(report.queuedUncachedTokens, report.waitingKvTokens);
+  const { queuedRequests, waitingKvTokens, blockCount, usedBlocks, blockTokens } = report;
+  if (queuedRequests === 0) return 0;
+  const freeTokens = (blockCount - usedBlocks) * blockTokens;
+  const isStuck =
+    report.runningRequests >= hello.sequencesMax || freeTokens < waitingKvTokens / queuedRequests;
+  return isStuck ? Math.min(report.queuedUncachedTokens, waitingKvTokens) : 0;
 }
 
 /** KV of those in the report: each that decodes has grown by a token a step, and some have ended. */

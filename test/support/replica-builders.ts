@@ -19,7 +19,7 @@ export function settingsOf(index: number, change: Partial<ReplicaSettings> = {})
   return { replicaId: replicaIdOf(index), endpointUrl: urlOf(index), ...change };
 }
 
-/** The hello of a replica with four sequences, no queue, and 1,000 tokens of prefill a step beside four decodes. */
+/** The hello of a replica with four sequences and no queue; beside four decodes a step prefills 1,000 tokens. */
 export function aHello(index: number, change: Partial<ReplicaHello> = {}): ReplicaHello {
   return {
     kind: "hello",

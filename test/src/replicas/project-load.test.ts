@@ -114,6 +114,14 @@ describe("a report carried forward", () => {
     expect(replica.loadAt(1000).prefillTokens).toBe(3000);
   });
 
+  test("prompts that wait for memory are not computed by waiting", () => {
+    const waiting = { queuedRequests: 2, queuedUncachedTokens: 900, waitingKvTokens: 1000 };
+    const full = aReplica({ report: { ...waiting, blockCount: 1000, usedBlocks: 980 } });
+    const roomy = aReplica({ report: { ...waiting, blockCount: 1000, usedBlocks: 900 } });
+    expect(full.loadAt(1500).prefillTokens).toBe(900);
+    expect(roomy.loadAt(1500).prefillTokens).toBe(0);
+  });
+
   test("a slow machine has more left", () => {
     const backlog = { queuedUncachedTokens: 1000, waitingKvTokens: 1000, queuedRequests: 1 };
     const fast = aReplica({ report: backlog });
