@@ -26,9 +26,10 @@ export interface RetryAfterLimits {
 }
 
 const DEFAULTS: RetryAfterLimits = { tenantsMax: 10_000 };
-const RETRY_AFTER_MS_MIN = 1_000;
-const RETRY_AFTER_MS_MAX = 60_000;
 const JITTER_RATIO = 0.2;
+/** With jitter a second, and a minute. */
+const MIDDLE_MS_MIN = 1_000 / (1 - JITTER_RATIO);
+const MIDDLE_MS_MAX = 60_000 / (1 + JITTER_RATIO);
 /**
  * What of a tenant's share is promised to its retries. After a burst its new requests take most of
  * it, four fifths say; retries that came back faster than the rest allows would be a burst again.
@@ -54,7 +55,7 @@ export class RetryAfter {
     this.#promisedUntil = new KeyedHeap(state);
   }
 
-  /** How long a refused request should stay away: 1 s to 60 s, give or take a fifth within these. */
+  /** How long a refused request should stay away: 1 s to 60 s, of which a fifth either way is jitter. */
   promiseMs(refusal: Refusal, random: Random, nowMs: number): number {
     this.#forgetPast(nowMs);
     const { tenantId, costMs, shareMsPerMs } = refusal;
@@ -62,12 +63,12 @@ export class RetryAfter {
     const waitMs = Math.max(possibleAfterMs(refusal), untilMs - nowMs);
     const paceMs = costMs / (shareMsPerMs * RETRY_SHARE_RATIO);
     // Later than anyone is told, promises mean nothing; they would only take longer to run out.
-    const promisedMs = Math.min(RETRY_AFTER_MS_MAX, waitMs + (costMs > 0 ? paceMs : 0));
+    const promisedMs = Math.min(MIDDLE_MS_MAX, waitMs + (costMs > 0 ? paceMs : 0));
     this.#promisedUntil.set(tenantId, nowMs + promisedMs);
     if (this.#promisedUntil.size > this.#limits.tenantsMax) this.#forgetFirst();
-    const jitter = 1 + JITTER_RATIO * (2 * random() - 1);
-    const jitteredMs = clamp(waitMs) * jitter;
-    return clamp(jitteredMs);
+    // Within the bounds before the jitter, not after: at a bound, half would be told the same again.
+    const middleMs = Math.min(Math.max(waitMs, MIDDLE_MS_MIN), MIDDLE_MS_MAX);
+    return middleMs * (1 + JITTER_RATIO * (2 * random() - 1));
   }
 
   checkInvariants(): void {
@@ -89,8 +90,4 @@ export class RetryAfter {
 function possibleAfterMs({ isInProfile, inProfileAfterMs, backlogDrainsAfterMs }: Refusal): number {
   if (isInProfile || inProfileAfterMs === Infinity) return backlogDrainsAfterMs;
   return inProfileAfterMs;
-}
-
-function clamp(waitMs: number): number {
-  return Math.min(RETRY_AFTER_MS_MAX, Math.max(RETRY_AFTER_MS_MIN, waitMs));
 }
