@@ -251,7 +251,23 @@ describe("Calibration", () => {
       calibration.upperBoundMs("ttft", predictedMs, { ...CHAT, profile, tenantId: "new" }, nowMs) /
       predictedMs;
     expect(factorOf(900, CHAT.profile)).toBeGreaterThan(2.2);
+    learnTimes(calibration, 1, { ...CHAT, tenantId: "new", predictedMs: 900, factor: 1.5 }, nowMs);
+    expect(factorOf(900, CHAT.profile)).toBeGreaterThan(2);
     expect(factorOf(900, "llama/a100")).toBeLessThan(2);
+  });
+
+  test("a bin that gets a sample now and then keeps to what the others of its profile see", () => {
+    const calibration = new Calibration({ ttftFloorMs: 0 });
+    const often = { ...CHAT, predictedMs: 100, factor: 3 };
+    const seldom = { ...CHAT, tenantId: "seldom", predictedMs: 900, factor: 3 };
+    let exceeded = 0;
+    let nowMs = 0;
+    for (let minute = 0; minute < 60; minute++) {
+      nowMs = learnTimes(calibration, 1200, often, nowMs);
+      if (calibration.upperBoundMs("ttft", 900, seldom, nowMs) < 2700) exceeded += 1;
+      learnTimes(calibration, 1, seldom, nowMs);
+    }
+    expect(exceeded).toBeLessThan(10);
   });
 
   test("a request that went before its value was known says something only if it had exceeded its bound", () => {
