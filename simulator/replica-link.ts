@@ -52,6 +52,8 @@ export class ReplicaLink {
   #isConnected = false;
   #isBlackHole = false;
   #isMute = false;
+  /** Requests whose streams lost something and that have not ended at the replica. */
+  readonly #tornIds = new Set<string>();
   /** Counts connections, so that what was sent on an old one is not heard on the next. */
   #connection = 0;
   #sequence = 0;
@@ -67,8 +69,9 @@ export class ReplicaLink {
       ...options.replica,
       world,
       onEvents: (events) => {
-        if (this.#isBlackHole) return;
-        world.after(options.delayMs, () => listener.events(this.replicaId, events));
+        const heard = this.#streamed(events);
+        if (heard.length === 0) return;
+        world.after(options.delayMs, () => listener.events(this.replicaId, heard));
       },
       onChange: () => this.#reportBy(Math.max(world.nowMs, this.#sentAtMs + REPORT_COALESCE_MS)),
     });
@@ -137,6 +140,15 @@ export class ReplicaLink {
   /** Reports get lost while the connection seems to be well. */
   setMute(isMute: boolean): void {
     this.#isMute = isMute;
+  }
+
+  /** What gets through: of a stream that a black hole has torn nothing does, ever again. */
+  #streamed(events: readonly ReplicaEvent[]): readonly ReplicaEvent[] {
+    if (!this.#isBlackHole && this.#tornIds.size === 0) return events;
+    if (this.#isBlackHole) for (const { id } of events) this.#tornIds.add(id);
+    const heard = events.filter(({ id }) => !this.#tornIds.has(id));
+    for (const { id, kind } of events) if (kind !== "token") this.#tornIds.delete(id);
+    return heard;
   }
 
   /** Sees to it that a report is sent by an instant, if the replica is connected. */
