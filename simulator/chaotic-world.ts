@@ -22,8 +22,8 @@ const FAULT_MS_MAX = 4_000;
 /** Leases that nobody settles end after this; the longest thing that a world must wait for. */
 const LEASE_MS = 12_000;
 const TIMEOUTS = { firstTokenMs: 3_000, gapMs: 2_000 };
-/** By then a world is idle: all faults, time-outs, retries and leases are over. */
-const END_AT_MS = 60_000;
+/** By then a world is idle: faults, time-outs, leases, and retries after a minute each are over. */
+const END_AT_MS = 170_000;
 const EVENTS_MAX = 1_000_000;
 const REQUESTS_MAX = 260;
 const REPLICAS_MIN = 2;

@@ -156,12 +156,12 @@ export class PoolDispatcher implements Dispatcher {
     assert(this.#waiting.delete(requestId), "an offer gets one verdict");
   }
 
-  /** An object has one timer: a new instant replaces the one before. */
+  /** An object has one timer, of whole milliseconds: a new instant replaces the one before. */
   #wakeAt(atMs: number): void {
     assert(atMs > this.#nowMs, "a pool asks to be woken later, not again and again");
     this.#timers += 1;
     const timer = this.#timers;
-    this.#world.after(atMs - this.#nowMs, () => {
+    this.#world.after(Math.ceil(atMs - this.#nowMs), () => {
       if (timer === this.#timers) this.#call({ kind: "wake" });
     });
   }
