@@ -1,6 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { assert } from "../src/base/assert.ts";
 import type { Dispatch, Offer, Rejection } from "../src/pool/offer.ts";
+import { encodeDecisions } from "../src/pool/decision-lines.ts";
 import { DecisionLog } from "../src/pool/decision-log.ts";
 import type { PoolCall } from "../src/pool/pool-call.ts";
 import type { PoolEffect } from "../src/pool/pool-effect.ts";
@@ -14,6 +15,7 @@ import { PoolConfiguration } from "./pool-configuration.ts";
 import { PoolLease } from "./pool-lease.ts";
 import { readReplicaFrame } from "./replica-frame.ts";
 import { ReplicaLinks } from "./replica-links.ts";
+import { toByteStream } from "./text-stream.ts";
 
 /** The pool's verdict on an offer. */
 export type Acquired =
@@ -25,6 +27,8 @@ const UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX = 1_000;
 /** A timer cannot be set for much more than three weeks; a pool that is woken early asks again. */
 const WAKE_MS_MAX = 60_000;
 const UNCONFIGURED_RETRY_AFTER_MS = 1_000;
+/** A log is mostly far below a megabyte; thousands of busy tenants make it larger. */
+const DECISIONS_CHARACTERS_MAX = 33_554_432;
 
 /**
  * Body of `Pool`, one object a pool, found by pool id: the only dispatcher of its replicas.
@@ -35,6 +39,7 @@ const UNCONFIGURED_RETRY_AFTER_MS = 1_000;
  * which outlive the object, and from the next reports.
  */
 export class PoolObject extends DurableObject<Env> {
+  readonly #epoch = crypto.randomUUID();
   readonly #pool: Pool;
   readonly #decisions: DecisionLog;
   readonly #links: ReplicaLinks;
@@ -50,11 +55,7 @@ export class PoolObject extends DurableObject<Env> {
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
     const [seed = 0] = crypto.getRandomValues(new Uint32Array(1));
-    this.#pool = new Pool({
-      epoch: crypto.randomUUID(),
-      startedAtMs: Date.now(),
-      seed,
-    });
+    this.#pool = new Pool({ epoch: this.#epoch, startedAtMs: Date.now(), seed });
     this.#decisions = new DecisionLog(this.#pool);
     this.#links = new ReplicaLinks(state, this.#pool, (call, nowMs) =>
       this.#decisions.call(call, nowMs),
@@ -92,6 +93,16 @@ export class PoolObject extends DurableObject<Env> {
   async status(poolId: PoolId): Promise<PoolStatus> {
     await this.#configurationOf(poolId).ensure();
     return this.#pool.status(Date.now());
+  }
+
+  /**
+   * Tells how the pool's late decisions came about, as `decodeDecisions` reads it. Each record in it can
+   * be replayed; names in it are those of tenants, requests and replicas, never what a prompt says.
+   */
+  async decisions(poolId: PoolId): Promise<ReadableStream<Uint8Array>> {
+    await this.#configurationOf(poolId).ensure();
+    const log = { epoch: this.#epoch, records: this.#decisions.records() };
+    return toByteStream(encodeDecisions(log, DECISIONS_CHARACTERS_MAX));
   }
 
   /** Opens a replica's connection: `GET …/internal/pools/{poolId}`, authenticated by the edge. */

@@ -53,9 +53,9 @@ export class DecisionLog {
     return effects;
   }
 
-  /** The records at hand, the older first; each can be replayed by itself. */
+  /** The records at hand, the older first; each can be replayed by itself. Later calls leave them as they are. */
   records(): DecisionRecord[] {
-    const current = { snapshot: this.#snapshot, calls: this.#calls };
+    const current = { snapshot: this.#snapshot, calls: [...this.#calls] };
     return this.#before === undefined ? [current] : [this.#before, current];
   }
 }

@@ -1,11 +1,14 @@
 import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, test } from "vitest";
+import { decodeDecisions } from "../../src/pool/decision-lines.ts";
+import { replay } from "../../src/pool/decision-log.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { settingsOf } from "../../workers/settings.ts";
 import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
-import { fetchGateway } from "./support/gateway.ts";
+import { aGateway, becomesIdle, fetchGateway } from "./support/gateway.ts";
 import { connectReplica } from "./support/replica.ts";
+import { streamedAnswer } from "./support/upstream.ts";
 
 afterEach(reset);
 
@@ -114,13 +117,71 @@ describe("GET /admin/v1/status", () => {
   });
 });
 
+describe("GET /admin/v1/pools/{pool}", () => {
+  test("tells how one pool is", async () => {
+    const gateway = await aGateway();
+    const response = await callAdmin(`/pools/${gateway.poolId}`);
+    expect(response.status).toBe(200);
+    expect(await response.json()).toMatchObject({
+      poolId: gateway.poolId,
+      leases: 0,
+      offered: 0,
+      replicas: [{ state: "ready" }],
+      tenants: [],
+    });
+  });
+
+  test.each(["", "/decisions"])("of no configuration is 404 (%s)", async (path) => {
+    await applyConfiguration(aLiveConfiguration());
+    for (const pool of ["elsewhere", "%E0%A4%A", "x".repeat(65)]) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect((await callAdmin(`/pools/${pool}${path}`)).status).toBe(404);
+    }
+  });
+});
+
+describe("GET /admin/v1/pools/{pool}/decisions", () => {
+  test("gives what it takes to make every decision again, and nothing of prompts or secrets", async () => {
+    const gateway = await aGateway();
+    await gateway.upstream.answerWith(streamedAnswer(["secret", " answer"]));
+    const body = { stream: true, messages: [{ role: "user", content: "secret prompt" }] };
+    await (await gateway.ask({ body })).text();
+    await gateway.ask({ body: { model: gateway.modelId, messages: body.messages }, key: "sk-no" });
+    await becomesIdle(gateway);
+
+    const response = await callAdmin(`/pools/${gateway.poolId}/decisions`);
+    expect(response.headers.get("content-type")).toBe("application/x-ndjson");
+    const text = await response.text();
+    const { epoch, records, isWhole } = decodeDecisions(text);
+    expect(isWhole).toBe(true);
+    const calls = records.flatMap((record) => record.calls.map(({ call }) => call.kind));
+    expect(calls).toEqual(expect.arrayContaining(["configure", "report", "offer", "started"]));
+    expect(calls).toContain("settle");
+    for (const record of records) {
+      expect(replay(record, { epoch, startedAtMs: 0, seed: 0 })).toEqual([]);
+    }
+    expect(text).not.toMatch(/secret|sluice-local-/);
+    expect(text).not.toContain(gateway.key);
+  });
+
+  test("answers a client that leaves early, and the next one as a whole", async () => {
+    const gateway = await aGateway();
+    const path = `/pools/${gateway.poolId}/decisions`;
+    await (await callAdmin(path)).body?.cancel();
+    expect(decodeDecisions(await (await callAdmin(path)).text()).isWhole).toBe(true);
+  });
+});
+
 describe("/admin/v1", () => {
   test("is closed to every key but its own", async () => {
     await applyConfiguration(aLiveConfiguration());
     for (const bearer of [replicaSecret, "sk-test-tenant-a", `${adminKey}x`, adminKey.slice(1)]) {
-      const response = await callAdmin("/status", {}, bearer);
-      expect(response.status).toBe(401);
-      expect(await response.json()).toMatchObject({ error: { code: "invalid_api_key" } });
+      for (const path of ["/status", "/pools/local", "/pools/local/decisions"]) {
+        // oxlint-disable-next-line no-await-in-loop -- one after the other
+        const response = await callAdmin(path, {}, bearer);
+        expect(response.status).toBe(401);
+        expect(await response.json()).toMatchObject({ error: { code: "invalid_api_key" } });
+      }
     }
     const anonymous = await fetchGateway("/admin/v1/configuration", { method: "PUT", body: "{}" });
     expect(await anonymous.json()).toMatchObject({ error: { code: "missing_api_key" } });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { firstTokenWithin } from "../support/pool-builders.ts";
 import { refusal, streamThatGoesOn } from "./support/answers.ts";
 import type { TestGateway } from "./support/gateway.ts";
 import {
@@ -9,6 +10,7 @@ import {
   readEvents,
   textOf,
 } from "./support/gateway.ts";
+import { prefillingAt } from "./support/replica.ts";
 import { streamedAnswer } from "./support/upstream.ts";
 
 const STREAM = { body: { stream: true } };
@@ -39,7 +41,9 @@ function readerOf({ body }: Response): ReadableStreamDefaultReader<Uint8Array> {
 async function aBusyGateway(ttftMs: number): Promise<{ gateway: TestGateway; running: Response }> {
   const gateway = await aGateway({
     replica: { hello: { sequencesMax: 1, queueMax: 0 } },
-    tenant: { targets: { ttft: { percentileRatio: 0.99, limitMs: ttftMs } } },
+    tenant: { targets: firstTokenWithin(ttftMs) },
+    // On a replica with one slot a request costs so much that half of it would not cover two.
+    guaranteedRatios: [0.9, 0],
   });
   await gateway.upstream.answerWith(
     streamThatGoesOn(["first"], { kind: "gate", name: "free" }, ...streamedAnswer([]).slice(2)),
@@ -127,6 +131,7 @@ describe("a request in the pool's queue", () => {
     const gateway = await aGateway({
       queueMax: 0,
       replica: { hello: { sequencesMax: 1, queueMax: 0 } },
+      guaranteedRatios: [0.9, 0],
     });
     await gateway.upstream.answerWith(
       streamThatGoesOn(["first"], { kind: "gate", name: "free" }, ...streamedAnswer([]).slice(2)),
@@ -142,7 +147,8 @@ describe("a request in the pool's queue", () => {
 describe("a hopeless request", () => {
   test("is refused before any replica is asked, with the wait that is predicted", async () => {
     const gateway = await aGateway({
-      replica: { report: { prefillTokensPerSecond: 10, queuedUncachedTokens: 10_000 } },
+      replica: { report: { ...prefillingAt(10), queuedUncachedTokens: 10_000 } },
+      tenant: { targets: firstTokenWithin(1_800) },
     });
     const response = await gateway.ask(STREAM);
     expect(response.status).toBe(503);

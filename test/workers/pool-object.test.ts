@@ -175,6 +175,7 @@ describe("PoolObject.acquire()", () => {
     using first = await pool.acquire(anOffer("first"));
     expect(first.kind).toBe("dispatched");
     const waiting = pool.acquire(anOffer("second", { targets: firstTokenWithin(60_000) }));
+    await expect.poll(async () => (await pool.status()).queued, PATIENCE).toBe(1);
     await expect(pool.acquire(anOffer("second"))).rejects.toThrow(/offered again/);
     await pool.stub().withdraw(RequestId.parse("second"));
     expect((await waiting).kind).toBe("rejected");

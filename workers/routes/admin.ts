@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { Hono } from "hono";
 import * as z from "zod";
+import { PoolId } from "../../src/protocol/ids.ts";
 import { validate } from "../../src/protocol/validation.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import { verifyBearer } from "../auth.ts";
@@ -29,7 +30,13 @@ export const adminRoutes = new Hono<EdgeContext>()
   .put("/configuration", applyConfiguration)
   .all("/configuration", () => errorResponse({ code: "method_not_allowed" }, { allow: "PUT" }))
   .get("/status", describeStatus)
-  .all("/status", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }));
+  .all("/status", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
+  .get("/pools/:pool", describePool)
+  .all("/pools/:pool", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
+  .get("/pools/:pool/decisions", explainPool)
+  .all("/pools/:pool/decisions", () =>
+    errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }),
+  );
 
 /** Answers with the new version, or with `version_conflict` and the version that is live. */
 async function applyConfiguration(c: Context<EdgeContext>): Promise<Response> {
@@ -59,4 +66,28 @@ async function describeStatus(c: Context<EdgeContext>): Promise<Response> {
     ...(status.status === "fulfilled" ? status.value : { isAway: true, replicas: [] }),
   }));
   return c.json({ mode, configurationVersion: version, pools });
+}
+
+/** Answers with one pool as it is now, its tenants of the last minutes included. */
+async function describePool(c: Context<EdgeContext>): Promise<Response> {
+  const poolId = await knownPoolOf(c);
+  const status = await c.env.POOLS.getByName(poolId).status(poolId);
+  return c.json({ poolId, ...status });
+}
+
+/** Answers with a pool's log of decisions, a line each, from which they can be made again. */
+async function explainPool(c: Context<EdgeContext>): Promise<Response> {
+  const poolId = await knownPoolOf(c);
+  const lines = await c.env.POOLS.getByName(poolId).decisions(poolId);
+  return new Response(lines, { headers: { "content-type": "application/x-ndjson" } });
+}
+
+/** Only pools of the configuration exist: a name alone makes no object. */
+async function knownPoolOf(c: Context<EdgeContext>): Promise<PoolId> {
+  const poolId = PoolId.safeParse(c.req.param("pool"));
+  const { poolIds } = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).summary();
+  if (!poolId.success || !poolIds.includes(poolId.data)) {
+    throw new GatewayError({ code: "not_found" });
+  }
+  return poolId.data;
 }

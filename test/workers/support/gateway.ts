@@ -1,5 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
+import { decodeDecisions } from "../../../src/pool/decision-lines.ts";
+import type { DecisionRecord } from "../../../src/pool/decision-log.ts";
 import type { PoolStatus } from "../../../src/pool/pool-status.ts";
 import { ModelId, PoolId, TenantId } from "../../../src/protocol/ids.ts";
 import { SseDecoder } from "../../../src/protocol/sse.ts";
@@ -39,6 +41,7 @@ export interface TestGateway {
   readonly key: string;
   /** Of a second tenant, who may use the same model. */
   readonly otherKey: string;
+  readonly tenantId: TenantId;
   readonly poolId: PoolId;
   readonly modelId: string;
   readonly upstreams: readonly Upstream[];
@@ -48,6 +51,8 @@ export interface TestGateway {
   /** Asks for a completion with the tenant's key. */
   readonly ask: (wish?: AskWish) => Promise<Response>;
   readonly poolStatus: () => Promise<PoolStatus>;
+  /** The pool's log, as far as it has come. */
+  readonly decisions: () => Promise<readonly DecisionRecord[]>;
 }
 
 /**
@@ -112,7 +117,12 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
     return fetchGateway(CHAT_PATH, signal === undefined ? init : { ...init, signal });
   };
   const poolStatus = () => pool.status(poolId);
-  return { key, otherKey, poolId, modelId, upstreams, upstream, replicas, ask, poolStatus };
+  const decisions = async (): Promise<readonly DecisionRecord[]> => {
+    const text = await new Response(await pool.decisions(poolId)).text();
+    return decodeDecisions(text).records;
+  };
+  const names = { key, otherKey, tenantId, poolId, modelId };
+  return { ...names, upstreams, upstream, replicas, ask, poolStatus, decisions };
 }
 
 function sharesOf(poolId: PoolId, guaranteedRatio: number): LiveTenant["shares"] {
