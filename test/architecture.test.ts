@@ -86,7 +86,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "zod",
     "node:*",
   ],
-  simulator: ["src/*", "gpu-backend/engine"],
+  simulator: ["src/*", "gpu-backend/engine", "node:util"],
   "simulator/traces": ["src/*", "simulator/workloads/*", "node:*"],
   cli: ["src/*", "tsx", "yaml", "zod", "node:*"],
   "test/workers": ["*"],
