@@ -188,8 +188,7 @@ export class Gateway {
       answerTokenIds: attempt.answerTokenIds,
       priority: 0,
       dispatch: dispatch.dispatch,
-      ...(tellsDeadlines &&
-        deadlineAtMs < Infinity && { firstTokenDeadlineAtMs: deadlineAtMs }),
+      ...(tellsDeadlines && deadlineAtMs < Infinity && { firstTokenDeadlineAtMs: deadlineAtMs }),
       ...(tbtMaxMs !== undefined && { tbtTargetMs: tbtMaxMs }),
     });
   }

@@ -39,6 +39,7 @@ export class PoolDispatcher implements Dispatcher {
   #lives = 0;
   #clockOffsetMs: number;
   #timers = 0;
+  #calls = 0;
 
   constructor(options: PoolDispatcherOptions, world: World, listener: VerdictListener) {
     this.#options = options;
@@ -53,8 +54,9 @@ export class PoolDispatcher implements Dispatcher {
     return this.#pool;
   }
 
-  get waitingRequests(): number {
-    return this.#waiting.size;
+  /** Calls of all its lives. */
+  get calls(): number {
+    return this.#calls;
   }
 
   get status(): PoolStatus {
@@ -107,7 +109,8 @@ export class PoolDispatcher implements Dispatcher {
 
   checkInvariants(): void {
     this.#pool.checkInvariants();
-    assert(this.#waiting.size === this.status.queued, "who waits for a verdict is in the queue");
+    const { size } = this.#pool.state.waiting;
+    assert(this.#waiting.size === size, "who waits for a verdict is in the queue");
   }
 
   get #nowMs(): number {
@@ -129,6 +132,7 @@ export class PoolDispatcher implements Dispatcher {
   }
 
   #call(call: PoolCall): void {
+    this.#calls += 1;
     this.#options.onCall?.(call, this.#nowMs);
     for (const effect of callPool(this.#pool, call, this.#nowMs)) this.#perform(effect);
   }

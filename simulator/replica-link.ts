@@ -92,7 +92,9 @@ export class ReplicaLink {
     const { world, delayMs, listener } = this.#options;
     world.after(delayMs, () => {
       if (this.#isBlackHole || this.replica.submit(request)) return;
-      world.after(delayMs, () => listener.events(this.replicaId, [{ kind: "lost", id: request.id }]));
+      world.after(delayMs, () =>
+        listener.events(this.replicaId, [{ kind: "lost", id: request.id }]),
+      );
     });
   }
 

@@ -18,11 +18,7 @@ export function stepTimeMs(profile: HardwareProfile, work: StepWork): number {
 }
 
 /** The same with what machines do to it: log-normal noise of mean one, and a rare stall. */
-export function noisyStepTimeMs(
-  profile: HardwareProfile,
-  work: StepWork,
-  random: Random,
-): number {
+export function noisyStepTimeMs(profile: HardwareProfile, work: StepWork, random: Random): number {
   const { noiseRatio, stepsPerStall, stallMs } = profile;
   const noise = Math.exp(noiseRatio * standardNormal(random) - noiseRatio ** 2 / 2);
   const isStalled = random() * stepsPerStall < 1;

@@ -135,7 +135,9 @@ describe("ReplicaLink", () => {
     const distinct = new Set(sequences).size;
     expect(distinct / 500).toBeCloseTo(0.7, 1);
     expect((sequences.length - distinct) / distinct).toBeCloseTo(0.2, 1);
-    const isOutOfOrder = sequences.some((sequence, index) => sequence < (sequences[index - 1] ?? 0));
+    const isOutOfOrder = sequences.some(
+      (sequence, index) => sequence < (sequences[index - 1] ?? 0),
+    );
     expect(isOutOfOrder).toBe(true);
   });
 });

@@ -74,7 +74,11 @@ describe("SimulatedReplica", () => {
     expect(report.lastDispatch).toEqual({ epoch: "epoch", number: TINY.sequencesMax + 3 });
     expect(report.usedBlocks).toBeGreaterThan(0);
     world.runToEnd(BOUNDS);
-    expect(replica.report(2)).toMatchObject({ runningRequests: 0, queuedRequests: 0, usedBlocks: 0 });
+    expect(replica.report(2)).toMatchObject({
+      runningRequests: 0,
+      queuedRequests: 0,
+      usedBlocks: 0,
+    });
   });
 
   test("it learns what its steps cost: its forecast of a batch is near what the machine takes", () => {

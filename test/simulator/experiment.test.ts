@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import type { RequestRecord } from "../../simulator/request-record.ts";
+import { loadBasisOf, runExperiment } from "../../simulator/experiment.ts";
+import type { ExperimentOptions } from "../../simulator/experiment.ts";
+import { LLAMA_8B_H200, slowed } from "../../simulator/hardware-profile.ts";
+import { LeastOutstanding } from "../../simulator/policies/load-balancers.ts";
+import { steady } from "../../simulator/workloads/scenarios.ts";
+
+const PROFILES = [LLAMA_8B_H200];
+const BASIS = loadBasisOf(PROFILES);
+
+function run(change: Partial<ExperimentOptions> = {}) {
+  const records: RequestRecord[] = [];
+  const { scorecard, simulation } = runExperiment({
+    seed: 1,
+    profiles: PROFILES,
+    workload: steady(BASIS, { loadRatio: 0.5 }),
+    createPolicy: () => new LeastOutstanding(),
+    warmUpMs: 2_000,
+    measuredMs: 6_000,
+    onRecord: (record) => records.push(record),
+    ...change,
+  });
+  return { scorecard, simulation, records };
+}
+
+describe("runExperiment()", () => {
+  test("every request ends once, and half of what a replica can do is done in time", () => {
+    const { scorecard, simulation, records } = run();
+    expect(new Set(records.map(({ spec }) => spec)).size).toBe(records.length);
+    expect(simulation.gateway.openCalls).toBe(0);
+    simulation.checkInvariants();
+    expect(scorecard.total.counts.offered).toBeGreaterThan(40);
+    expect(scorecard.total.goodput.offeredGoodRatio).toBeGreaterThan(0.9);
+  });
+
+  test("one seed gives one result, and another seed another", () => {
+    const endsOf = (seed: number) => run({ seed }).records.map(({ endedAtMs }) => endedAtMs);
+    expect(endsOf(3)).toEqual(endsOf(3));
+    expect(endsOf(3)).not.toEqual(endsOf(4));
+  });
+
+  test("two policies see the same requests at the same instants", () => {
+    const specsOf = (change: Partial<ExperimentOptions>) =>
+      run(change)
+        .records.map(({ spec }) => spec)
+        .toSorted((a, b) => a.atMs - b.atMs || a.promptTokens - b.promptTokens);
+    const rejecting = () => ({ choose: () => ({ kind: "reject" }) as const });
+    expect(specsOf({ createPolicy: rejecting })).toEqual(specsOf({}));
+  });
+
+  test("a slow machine counts for less of a pool's capacity", () => {
+    const mixed = loadBasisOf([LLAMA_8B_H200, slowed(LLAMA_8B_H200, 2)]);
+    expect(mixed.capacityPerSecond).toBeCloseTo(1.5 * BASIS.capacityPerSecond);
+  });
+
+  test("a replica that dies fails its requests, and what comes after it is back is served", () => {
+    const { records } = run({
+      faults: [{ kind: "restarted", replicaIndex: 0, atMs: 3_000, forMs: 500 }],
+    });
+    const failed = records.filter(({ attainment }) => attainment.missed.includes("failed"));
+    expect(failed.length).toBeGreaterThan(0);
+    expect(Math.max(...failed.map(({ arrivedAtMs }) => arrivedAtMs))).toBeLessThan(3_600);
+    const later = records.filter(({ arrivedAtMs }) => arrivedAtMs > 3_600);
+    expect(later.every(({ verdict }) => verdict === "admitted")).toBe(true);
+  });
+
+  test("the real core refuses what cannot be in time, and keeps what it admits", () => {
+    const { scorecard } = runExperiment({
+      seed: 1,
+      profiles: PROFILES,
+      workload: steady(BASIS, { loadRatio: 3 }),
+      warmUpMs: 2_000,
+      measuredMs: 4_000,
+    });
+    const { counts, goodput } = scorecard.total;
+    expect(counts.rejectedInProfile + counts.rejectedOutOfProfile).toBeGreaterThan(0);
+    expect(goodput.admittedAttainmentRatio).toBeGreaterThan(0.95);
+  });
+});
