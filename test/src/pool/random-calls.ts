@@ -1,0 +1,244 @@
+import type { OverloadLadder } from "../../../src/admission/overload-ladder.ts";
+import type { Random } from "../../../src/base/random.ts";
+import { seededRandom } from "../../../src/base/random.ts";
+import type { Offer, Outcome } from "../../../src/pool/offer.ts";
+import type { PoolCall } from "../../../src/pool/pool-call.ts";
+import type { PoolEffect } from "../../../src/pool/pool-effect.ts";
+import type { PoolLimits } from "../../../src/pool/pool-limits.ts";
+import type { ReplicaHello } from "../../../src/protocol/engine-api.ts";
+import type { LeaseId } from "../../../src/protocol/ids.ts";
+import { ModelId, RequestId, TenantId } from "../../../src/protocol/ids.ts";
+import type { SloTargets } from "../../../src/slo/targets.ts";
+import { aLivePool, anOffer, firstTokenWithin } from "../../support/pool-builders.ts";
+import { aHello, aReport, EPOCH, replicaIdOf } from "../../support/replica-builders.ts";
+
+/** So tight that every bound is met within some hundred calls. */
+export const TIGHT_LIMITS: Partial<PoolLimits> = {
+  queueMax: 8,
+  leasesMax: 9,
+  tenantsMax: 3,
+  leaseMs: 20_000,
+};
+
+const REPLICAS = 3;
+const SMALL: Partial<ReplicaHello> = { sequencesMax: 2, queueMax: 1, batchTokensMax: 256 };
+/** So little KV that requests wait for it. */
+const BLOCKS = 64;
+
+const LADDERS: readonly (OverloadLadder | undefined)[] = [
+  undefined,
+  [{ kind: "reject" }],
+  [{ kind: "clamp", outputTokensMax: 8 }],
+  [
+    { kind: "queue", ratio: 0.3 },
+    { kind: "clamp", outputTokensMax: 16 },
+    { kind: "queue", ratio: 0.8 },
+    { kind: "fallback", modelId: ModelId.parse("smaller") },
+  ],
+];
+const TARGETS: readonly SloTargets[] = [
+  {},
+  firstTokenWithin(300),
+  { ...firstTokenWithin(2_000), tpot: { percentileRatio: 0.99, limitMs: 60 }, tbtMaxMs: 400 },
+  { e2e: { percentileRatio: 0.99, limitMs: 8_000 } },
+];
+const GUARANTEES = [0, 0.1, 0.3, 0.5, 0];
+
+interface LiveLease {
+  readonly offer: Offer;
+  readonly replicaIndex: number;
+  isStarted: boolean;
+}
+
+/**
+ * What a pool is told by a world in which anything may happen at any moment, of one seed: plausible, in
+ * that only leases that were given are settled, but in any order, and often at one and the same instant.
+ */
+export class RandomCalls {
+  readonly #random: Random;
+  readonly #waiting = new Map<RequestId, Offer>();
+  readonly #leases = new Map<LeaseId, LiveLease>();
+  readonly #displaced: LeaseId[] = [];
+  readonly #again: Offer[] = [];
+  readonly #sequences = Array.from({ length: REPLICAS }, () => 0);
+  readonly #lives = Array.from({ length: REPLICAS }, () => 1);
+  #lastNumber = 0;
+  #offered = 0;
+  #wakeAtMs: number | undefined;
+  nowMs = 0;
+
+  constructor(seed: number) {
+    this.#random = seededRandom(seed);
+  }
+
+  /** Lets time pass, or not, and makes the next call; hand its effects to `heed`. */
+  next(): PoolCall {
+    if (this.#offered === 0) {
+      this.#offered = 1;
+      return { kind: "configure", pool: aLivePool(REPLICAS) };
+    }
+    this.nowMs += this.#elapsedMs();
+    if (this.#wakeAtMs !== undefined && this.#wakeAtMs <= this.nowMs) {
+      this.#wakeAtMs = undefined;
+      return { kind: "wake" };
+    }
+    const displaced = this.#displaced.shift();
+    if (displaced !== undefined) return this.#settle(displaced, { kind: "displaced" });
+    const again = this.#again.shift();
+    if (again !== undefined) return this.#offer({ ...again, isRetry: true });
+    return this.#anyCall();
+  }
+
+  /** Follows what the pool wants done. */
+  heed(effects: readonly PoolEffect[]): void {
+    for (const effect of effects) {
+      if (effect.kind === "wake") this.#wakeAtMs = effect.atMs;
+      else if (effect.kind === "reject") this.#waiting.delete(effect.requestId);
+      else if (effect.kind === "displace") this.#displaced.push(effect.leaseId);
+      else {
+        const offer = this.#waiting.get(effect.requestId);
+        if (offer === undefined) throw new Error("Who does not wait is not dispatched");
+        this.#waiting.delete(effect.requestId);
+        this.#lastNumber += 1;
+        const { replicaId } = effect.dispatch;
+        const replicaIndex = this.#indices().find((index) => replicaIdOf(index) === replicaId) ?? 0;
+        this.#leases.set(effect.leaseId, { offer, replicaIndex, isStarted: false });
+      }
+    }
+  }
+
+  /** The call that ends one request, until there is none left. */
+  nextEnding(): PoolCall | undefined {
+    this.nowMs += 1;
+    for (const requestId of this.#waiting.keys()) return { kind: "withdraw", requestId };
+    for (const leaseId of this.#leases.keys()) {
+      return this.#settle(leaseId, { kind: "client-gone" });
+    }
+    return undefined;
+  }
+
+  #anyCall(): PoolCall {
+    const draw = this.#random();
+    if (draw < 0.36) return this.#offer(this.#newOffer());
+    if (draw < 0.62) return this.#report(this.#below(REPLICAS));
+    if (draw < 0.72) return this.#start() ?? { kind: "wake" };
+    if (draw < 0.92) return this.#end() ?? { kind: "wake" };
+    if (draw < 0.94) return this.#withdraw() ?? { kind: "wake" };
+    if (draw < 0.96) return { kind: "wake" };
+    if (draw < 0.965) return { kind: "configure", pool: aLivePool(this.#below(2) + REPLICAS - 1) };
+    if (draw < 0.97) return { kind: "disconnected", replicaId: replicaIdOf(this.#below(REPLICAS)) };
+    return this.#connect(this.#below(REPLICAS - 1));
+  }
+
+  #offer(offer: Offer): PoolCall {
+    this.#waiting.set(offer.requestId, offer);
+    return { kind: "offer", offer };
+  }
+
+  #newOffer(): Offer {
+    this.#offered += 1;
+    const tenant = this.#below(GUARANTEES.length);
+    const overload = LADDERS[this.#below(LADDERS.length)];
+    const promptBytes = this.#below(4) === 0 ? this.#below(6_000) : this.#below(600);
+    const prefix = { key: `route-${this.#below(3)}`, bytes: Math.floor(promptBytes / 2) };
+    return anOffer(`request-${this.#offered}`, {
+      tenantId: TenantId.parse(`tenant-${tenant}`),
+      share: {
+        weight: tenant + 1,
+        guaranteedRatio: GUARANTEES[tenant] ?? 0,
+        band: this.#below(3),
+      },
+      promptBytes,
+      prefixes: this.#random() < 0.5 ? [prefix] : [],
+      targets: TARGETS[this.#below(TARGETS.length)] ?? {},
+      isStreamed: this.#random() < 0.8,
+      elapsedMs: this.#below(40),
+      excludedReplicaIds: this.#random() < 0.1 ? [replicaIdOf(this.#below(REPLICAS))] : [],
+      ...(this.#random() < 0.4 && { outputTokensMax: 1 + this.#below(300) }),
+      ...(overload !== undefined && { overload }),
+    });
+  }
+
+  #report(index: number): PoolCall {
+    const here = [...this.#leases.values()].filter(({ replicaIndex }) => replicaIndex === index);
+    const runningRequests = Math.max(0, here.length - this.#below(2));
+    const sequence = (this.#sequences[index] ?? 0) + 1;
+    this.#sequences[index] = sequence;
+    const report = aReport(sequence, {
+      blockCount: BLOCKS,
+      runningRequests,
+      queuedRequests: this.#below(2),
+      queuedUncachedTokens: this.#below(3) * 60,
+      runningKvTokens: runningRequests * 150,
+      usedBlocks: Math.min(BLOCKS, runningRequests * 10),
+      speedRatio: 0.5 + this.#random(),
+      prefillTimeRatio: this.#random() / 2,
+      lastDispatch: this.#random() < 0.7 ? { epoch: EPOCH, number: this.#lastNumber } : null,
+      draining: this.#random() < 0.03,
+    });
+    return { kind: "report", replicaId: replicaIdOf(index), report };
+  }
+
+  #connect(index: number): PoolCall {
+    if (this.#random() < 0.3) this.#lives[index] = (this.#lives[index] ?? 0) + 1;
+    this.#sequences[index] = 0;
+    const instanceId = `life-${this.#lives[index]}-of-${index}`;
+    return { kind: "connected", hello: aHello(index, { ...SMALL, instanceId }) };
+  }
+
+  #start(): PoolCall | undefined {
+    const leaseId = this.#oneOf([...this.#leases.keys()]);
+    const lease = leaseId === undefined ? undefined : this.#leases.get(leaseId);
+    if (leaseId === undefined || lease === undefined || lease.isStarted) return undefined;
+    lease.isStarted = true;
+    return { kind: "started", leaseId, firstTokenAfterMs: 20 + this.#below(300) };
+  }
+
+  #end(): PoolCall | undefined {
+    const leaseId = this.#oneOf([...this.#leases.keys()]);
+    if (leaseId === undefined) return undefined;
+    const outputTokens = 1 + this.#below(200);
+    const outcomes: readonly Outcome[] = [
+      { kind: "completed", promptTokens: 40 + this.#below(400), outputTokens, decodeMs: 900 },
+      { kind: "completed" },
+      { kind: "client-gone", outputTokens },
+      { kind: "upstream-failed" },
+    ];
+    const outcome = outcomes[Math.min(this.#below(6), outcomes.length - 1)] ?? {
+      kind: "abandoned",
+    };
+    return this.#settle(leaseId, this.#random() < 0.7 ? (outcomes[0] ?? outcome) : outcome);
+  }
+
+  #settle(leaseId: LeaseId, outcome: Outcome): PoolCall {
+    const lease = this.#leases.get(leaseId);
+    this.#leases.delete(leaseId);
+    const isTriedAgain = outcome.kind === "displaced" || outcome.kind === "upstream-failed";
+    if (lease !== undefined && isTriedAgain) this.#again.push(lease.offer);
+    return { kind: "settle", leaseId, outcome };
+  }
+
+  #withdraw(): PoolCall | undefined {
+    const requestId = this.#oneOf([...this.#waiting.keys()]);
+    return requestId === undefined ? undefined : { kind: "withdraw", requestId };
+  }
+
+  /** Often none at all: events of one instant are where what is remembered can go stale. */
+  #elapsedMs(): number {
+    const draw = this.#random();
+    if (draw < 0.4) return 0;
+    return draw < 0.98 ? this.#below(60) : this.#below(4_000);
+  }
+
+  #indices(): number[] {
+    return [...this.#sequences.keys()];
+  }
+
+  #below(count: number): number {
+    return Math.floor(this.#random() * count);
+  }
+
+  #oneOf<Value>(values: readonly Value[]): Value | undefined {
+    return values[this.#below(values.length)];
+  }
+}
