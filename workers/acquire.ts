@@ -1,11 +1,14 @@
 import type { Dispatch, Offer, Outcome } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
+import type { Attainment } from "../src/slo/attainment.ts";
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
 import { logLine } from "./log.ts";
 import { concurrencyProblem, rejectionProblem } from "./refusal.ts";
+
+const FAILED: Attainment = { kind: "missed", missed: ["failed"], isDegraded: false };
 
 /** A call's place among those its tenant may run at once. */
 export interface HeldPermit {
@@ -62,9 +65,14 @@ export async function acquireLease(
   const answer = await pool
     .acquire(call.model.poolId, offer)
     .finally(() => watch.signal.removeEventListener("abort", withdraw));
-  record.queuedMs += Date.now() - offeredAtMs;
-  call.timeline.queued(Date.now() - offeredAtMs);
+  const queuedMs = Date.now() - offeredAtMs;
+  record.queuedMs += queuedMs;
+  call.timeline.queued(queuedMs);
   if (answer.kind === "rejected") {
+    const { reason } = answer.rejection;
+    record.rejectedFor = reason;
+    // So the pool has counted it: who was admitted once and is refused now has failed.
+    if (offer.isRetry && reason !== "withdrawn") record.attainment = FAILED;
     throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection, call));
   }
   const { dispatch, lease } = answer;

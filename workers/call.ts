@@ -1,3 +1,4 @@
+import type { Rejection } from "../src/pool/offer.ts";
 import type { Problem } from "../src/protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../src/protocol/ids.ts";
 import type { UpstreamUsage } from "../src/protocol/upstream-answer.ts";
@@ -55,6 +56,8 @@ export interface CallRecord {
   usage: UpstreamUsage | undefined;
   /** Whether the tenant got what it was promised; absent until that is certain. */
   attainment: Attainment | undefined;
+  /** Why the pool refused, where it did. */
+  rejectedFor: Rejection["reason"] | undefined;
   /** Why the answer is not whole; absent for a whole one. */
   problem: Problem | undefined;
 }
@@ -75,6 +78,7 @@ export function newCallRecord(arrivedAtMs: number): CallRecord {
     stream: undefined,
     usage: undefined,
     attainment: undefined,
+    rejectedFor: undefined,
     problem: undefined,
   };
 }

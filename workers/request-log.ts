@@ -23,6 +23,7 @@ export function logCall(call: {
     tenantId: record.tenantId,
     modelId: record.modelId,
     outcome: stopReason === "client-gone" ? "client_gone" : (record.problem?.code ?? "completed"),
+    rejectedFor: record.rejectedFor,
     attainment: attainment?.kind,
     missed: attainment?.kind === "missed" ? attainment.missed.join(" ") : undefined,
     replicaId: record.replicaId,

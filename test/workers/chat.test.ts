@@ -524,6 +524,9 @@ describe("the log", () => {
       promptTokens: 12,
       outputTokens: 2,
       ttftMs: expect.any(Number),
+      predictedTtftMs: expect.any(Number),
+      isInProfile: true,
+      attainment: "good",
     });
     const [received] = await upstream.requests();
     expect(line).not.toContain("Secret");
@@ -539,6 +542,23 @@ describe("the log", () => {
       outcome: "model_not_found",
       attempts: 0,
     });
+    lines.mockRestore();
+  });
+
+  test("names the rule by which a pool refused, and what an answer missed", async () => {
+    const lines = vi.spyOn(console, "log").mockImplementation(() => {});
+    const busy = await aGateway({
+      replica: { report: { queuedUncachedTokens: 1_000_000 } },
+      tenant: { targets: firstTokenWithin(300) },
+    });
+    await busy.ask({ body: STREAM });
+    const broken = await aGateway();
+    await broken.upstream.answerWith(refusal(502, "no"));
+    await broken.ask({ body: STREAM });
+    expect(lines.mock.calls.map(([line]) => JSON.parse(String(line)))).toMatchObject([
+      { outcome: "server_is_overloaded", rejectedFor: "deadline-passed", attempts: 0 },
+      { outcome: "upstream_error", attainment: "missed", missed: "failed", attempts: 1 },
+    ]);
     lines.mockRestore();
   });
 });

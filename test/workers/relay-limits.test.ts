@@ -52,9 +52,11 @@ function aRelay() {
     isStreamed: true,
     targets: {},
   });
-  const line = { signal: watch.signal, onFirstToken: () => {} };
+  const attempt = new AbortController();
+  const signal = AbortSignal.any([watch.signal, attempt.signal]);
+  const line = { signal, onFirstToken: () => {} };
   const tail = relay(readable, { stream, client, watch, timeline, line }, LIMITS);
-  return { client, stream, tail, say, watch };
+  return { client, stream, tail, say, watch, attempt };
 }
 
 describe("relay()", () => {
@@ -113,6 +115,14 @@ describe("relay()", () => {
     await say("data: {\n\n");
     expect(eventsOf(await tail)).toEqual([errorEvent("upstream_error")]);
     await expect(say(tokenFrame("b"))).rejects.toThrow("cancel");
+  });
+
+  test("lets no token through that comes when the attempt is given up already", async () => {
+    const { tail, say, stream, attempt } = aRelay();
+    attempt.abort();
+    await say(tokenFrame("a"));
+    await tail;
+    expect([stream.phase, stream.hasReleased]).toEqual(["broken", false]);
   });
 
   test("blames a client that does not read, and not its replica", async () => {
