@@ -90,8 +90,9 @@ function below(random: Random, limit: number): number {
   return Math.floor(random() * limit);
 }
 
+const p99 = (limitMs: number) => ({ percentileRatio: 0.99, limitMs });
+
 function drawTenant(random: Random, index: number): SimulatedTenant {
-  const p99 = (limitMs: number) => ({ percentileRatio: 0.99, limitMs });
   const targets: SloTargets = {
     ttft: p99(150 + random() * 3_000),
     tpot: p99(20 + random() * 100),

@@ -2,8 +2,8 @@ import { assert } from "../src/base/assert.ts";
 import type { Random } from "../src/base/random.ts";
 import type { Dispatch, Offer, Outcome, Rejection } from "../src/pool/offer.ts";
 import type { ReplicaHello, ReplicaReport } from "../src/protocol/engine-api.ts";
-import { LeaseId } from "../src/protocol/ids.ts";
-import type { ReplicaId, RequestId } from "../src/protocol/ids.ts";
+import { LeaseId, ReplicaId } from "../src/protocol/ids.ts";
+import type { RequestId } from "../src/protocol/ids.ts";
 import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
 import type { Policy, PolicyReplica, PolicyRequest } from "./policies/policy.ts";
 import { BYTES_PER_TOKEN } from "./prompt-shape.ts";
@@ -50,7 +50,7 @@ export class PolicyDispatcher implements Dispatcher {
   }
 
   connected(hello: ReplicaHello): void {
-    const replicaId = hello.endpointUrl as ReplicaId;
+    const replicaId = ReplicaId.parse(hello.endpointUrl);
     const known = this.#replicas.get(replicaId);
     if (known !== undefined) known.isConnected = true;
     else {

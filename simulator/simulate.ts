@@ -31,6 +31,18 @@ numbers on every machine.
 
 const WARM_UP_MS = 30_000;
 const PER_MS = 1 / 1000;
+const COLUMNS: readonly string[] = [
+  "tenant",
+  "offered",
+  "good",
+  "attainment",
+  "in profile accepted",
+  "good cost",
+  "TTFT p50",
+  "TTFT p99",
+  "TPOT p99",
+  "missed",
+];
 
 main(process.argv.slice(2));
 
@@ -109,28 +121,30 @@ function policyOf(
 }
 
 function printScores(scores: readonly Score[], capacityMs: number): void {
-  const rows = scores.map(({ name, counts, goodput, ttftMs, tpotMs }) => ({
-    tenant: name,
-    offered: counts.offered,
-    good: counts.good,
-    attainment: goodput.admittedAttainmentRatio?.toFixed(4) ?? "-",
-    "in-profile accepted": goodput.inProfileAcceptanceRatio?.toFixed(4) ?? "-",
-    "good cost": (counts.goodCostMs / capacityMs).toFixed(3),
-    "TTFT p50": ttftMs.quantile(0.5)?.toFixed(0) ?? "-",
-    "TTFT p99": ttftMs.quantile(0.99)?.toFixed(0) ?? "-",
-    "TPOT p99": tpotMs.quantile(0.99)?.toFixed(1) ?? "-",
-    missed: Object.entries(counts.missedBy)
-      .filter(([, missed]) => missed > 0)
-      .map(([metric, missed]) => `${metric} ${missed}`)
-      .join(", "),
-  }));
-  const columns = Object.keys(rows[0] ?? {}) as (keyof (typeof rows)[number])[];
-  const widthOf = (column: (typeof columns)[number]) =>
-    Math.max(column.length, ...rows.map((row) => String(row[column]).length));
-  const lineOf = (textOf: (column: (typeof columns)[number]) => string) =>
-    columns.map((column) => textOf(column).padEnd(widthOf(column))).join("  ");
-  process.stdout.write(`${lineOf((column) => column)}\n`);
-  for (const row of rows) process.stdout.write(`${lineOf((column) => String(row[column]))}\n`);
+  const rows = [COLUMNS, ...scores.map((score) => cellsOf(score, capacityMs))];
+  const widths = COLUMNS.map((_, column) =>
+    Math.max(...rows.map((cells) => cells[column]?.length ?? 0)),
+  );
+  for (const cells of rows) {
+    const line = cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ");
+    process.stdout.write(`${line.trimEnd()}\n`);
+  }
+}
+
+function cellsOf({ name, counts, goodput, ttftMs, tpotMs }: Score, capacityMs: number): string[] {
+  const missed = Object.entries(counts.missedBy).filter(([, count]) => count > 0);
+  return [
+    name,
+    String(counts.offered),
+    String(counts.good),
+    goodput.admittedAttainmentRatio?.toFixed(4) ?? "-",
+    goodput.inProfileAcceptanceRatio?.toFixed(4) ?? "-",
+    (counts.goodCostMs / capacityMs).toFixed(3),
+    ttftMs.quantile(0.5)?.toFixed(0) ?? "-",
+    ttftMs.quantile(0.99)?.toFixed(0) ?? "-",
+    tpotMs.quantile(0.99)?.toFixed(1) ?? "-",
+    missed.map(([metric, count]) => `${metric} ${count}`).join(", "),
+  ];
 }
 
 function positive(flag: string, text: string): number {

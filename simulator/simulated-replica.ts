@@ -9,12 +9,13 @@ import type { GenerateEvent, Sampling } from "../gpu-backend/engine/generate-req
 import { toReportedState } from "../gpu-backend/engine/reported-load.ts";
 import type { RowResult } from "../gpu-backend/engine/row-result.ts";
 import type { Policy } from "../gpu-backend/engine/scheduling.ts";
-import { StepMeter } from "../gpu-backend/engine/step-meter.ts";
+import type { StepMeter } from "../gpu-backend/engine/step-meter.ts";
 import { urgencyOf } from "../gpu-backend/engine/urgency.ts";
 import { hashTokens } from "./hash-tokens.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
 import type { ReplicaEvent, ReplicaRequest } from "./replica-request.ts";
-import { noisyStepTimeMs, stepTimeMs } from "./step-time.ts";
+import { noisyStepTimeMs } from "./step-time.ts";
+import { warmedUp } from "./warm-up.ts";
 import type { World } from "./world.ts";
 
 export interface SimulatedReplicaOptions {
@@ -43,8 +44,6 @@ const GREEDY: Sampling = {
   logitBias: [],
 };
 const COMPUTED: RowResult = { kind: "computed" };
-/** What the warm-up of an engine runs: a prefill of one short prompt. */
-const WARM_UP_TOKENS = 512;
 
 /**
  * An engine process in virtual time: the real scheduler, KV cache and step meter, with a machine in
@@ -71,7 +70,7 @@ export class SimulatedReplica {
   constructor(options: SimulatedReplicaOptions) {
     this.#options = options;
     this.#random = options.world.randomFor(`steps of ${options.endpointUrl}`);
-    this.#meter = this.#warmUp();
+    this.#meter = warmedUp(options.profile);
     this.#engine = this.#start();
   }
 
@@ -209,7 +208,7 @@ export class SimulatedReplica {
     this.#isUp = true;
     this.#isDraining = false;
     this.#lastDispatch = null;
-    this.#meter = this.#warmUp();
+    this.#meter = warmedUp(this.#options.profile);
     this.#engine = this.#start();
   }
 
@@ -240,17 +239,6 @@ export class SimulatedReplica {
       forecast,
       keepsTbt,
     });
-  }
-
-  /** What the real engine's warm-up would have measured on this machine. */
-  #warmUp(): StepMeter {
-    const { profile } = this.#options;
-    const stepMs = stepTimeMs(profile, { tokens: 1, attendedPairs: 1, sequences: 1, kvTokens: 1 });
-    const tokens = Math.min(WARM_UP_TOKENS, profile.batchTokensMax);
-    const pairs = (tokens * (tokens + 1)) / 2;
-    const prefill = { tokens, attendedPairs: pairs, sequences: 1, kvTokens: tokens };
-    const prefillMs = stepTimeMs(profile, prefill);
-    return new StepMeter({ stepMs, prefillTokensPerSecond: (tokens / prefillMs) * 1000 });
   }
 
   #note(dispatch: string): void {

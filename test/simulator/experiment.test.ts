@@ -4,6 +4,7 @@ import { loadBasisOf, runExperiment } from "../../simulator/experiment.ts";
 import type { ExperimentOptions } from "../../simulator/experiment.ts";
 import { LLAMA_8B_H200, slowed } from "../../simulator/hardware-profile.ts";
 import { LeastOutstanding } from "../../simulator/policies/load-balancers.ts";
+import type { Policy } from "../../simulator/policies/policy.ts";
 import { steady } from "../../simulator/workloads/scenarios.ts";
 
 const PROFILES = [LLAMA_8B_H200];
@@ -24,6 +25,18 @@ function run(change: Partial<ExperimentOptions> = {}) {
   return { scorecard, simulation, records };
 }
 
+const REJECTING: Policy = { choose: () => ({ kind: "reject" }) };
+
+function endsOf(seed: number): number[] {
+  return run({ seed }).records.map(({ endedAtMs }) => endedAtMs);
+}
+
+function specsOf(change: Partial<ExperimentOptions>) {
+  return run(change)
+    .records.map(({ spec }) => spec)
+    .toSorted((a, b) => a.atMs - b.atMs || a.promptTokens - b.promptTokens);
+}
+
 describe("runExperiment()", () => {
   test("every request ends once, and half of what a replica can do is done in time", () => {
     const { scorecard, simulation, records } = run();
@@ -35,18 +48,12 @@ describe("runExperiment()", () => {
   });
 
   test("one seed gives one result, and another seed another", () => {
-    const endsOf = (seed: number) => run({ seed }).records.map(({ endedAtMs }) => endedAtMs);
     expect(endsOf(3)).toEqual(endsOf(3));
     expect(endsOf(3)).not.toEqual(endsOf(4));
   });
 
   test("two policies see the same requests at the same instants", () => {
-    const specsOf = (change: Partial<ExperimentOptions>) =>
-      run(change)
-        .records.map(({ spec }) => spec)
-        .toSorted((a, b) => a.atMs - b.atMs || a.promptTokens - b.promptTokens);
-    const rejecting = () => ({ choose: () => ({ kind: "reject" }) as const });
-    expect(specsOf({ createPolicy: rejecting })).toEqual(specsOf({}));
+    expect(specsOf({ createPolicy: () => REJECTING })).toEqual(specsOf({}));
   });
 
   test("a slow machine counts for less of a pool's capacity", () => {

@@ -37,6 +37,13 @@ function aReplica(options: { seed?: number } = {}) {
 const endOf = (said: readonly { readonly event: ReplicaEvent }[], id: string) =>
   said.find(({ event }) => event.id === id && event.kind !== "token")?.event;
 
+function historyOf(seed: number) {
+  const { world, replica, said } = aReplica({ seed });
+  replica.submit(aRequest("a"));
+  world.runToEnd(BOUNDS);
+  return said;
+}
+
 describe("SimulatedReplica", () => {
   test("a request says its answer token by token, each a step apart, and ends whole", () => {
     const { world, replica, said } = aReplica();
@@ -155,12 +162,6 @@ describe("SimulatedReplica", () => {
   });
 
   test("one seed gives one history, another seed another", () => {
-    const historyOf = (seed: number) => {
-      const { world, replica, said } = aReplica({ seed });
-      replica.submit(aRequest("a"));
-      world.runToEnd(BOUNDS);
-      return said;
-    };
     expect(historyOf(1)).toEqual(historyOf(1));
     expect(historyOf(1)).not.toEqual(historyOf(2));
   });

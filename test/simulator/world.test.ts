@@ -3,6 +3,11 @@ import { World } from "../../simulator/world.ts";
 
 const BOUNDS = { endAtMs: 100, eventsMax: 1000 };
 
+function draw(seed: number, purpose: string): number[] {
+  const random = new World(seed).randomFor(purpose);
+  return [random(), random(), random()];
+}
+
 describe("World", () => {
   test("time moves from event to event and ends where it is told to", () => {
     const world = new World(1);
@@ -51,10 +56,6 @@ describe("World", () => {
   });
 
   test("chance is one sequence for each purpose, the same for the same seed", () => {
-    const draw = (seed: number, purpose: string) => {
-      const random = new World(seed).randomFor(purpose);
-      return [random(), random(), random()];
-    };
     expect(draw(1, "steps")).toEqual(draw(1, "steps"));
     expect(draw(1, "steps")).not.toEqual(draw(2, "steps"));
     expect(draw(1, "steps")).not.toEqual(draw(1, "faults"));
