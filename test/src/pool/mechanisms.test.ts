@@ -9,7 +9,7 @@ import {
   NO_GUARANTEE,
   only,
 } from "../../support/pool-builders.ts";
-import { aReport, replicaIdOf } from "../../support/replica-builders.ts";
+import { aReport, EPOCH, replicaIdOf } from "../../support/replica-builders.ts";
 import { aFullPool, anOfferOf, dispatched, leaseOf, refused } from "./full-pool.ts";
 
 type Switches = Partial<Mechanisms>;
@@ -22,6 +22,7 @@ interface Example {
   readonly off: unknown;
 }
 
+const FIRST = { epoch: EPOCH, number: 1 };
 const COMPLETED = { kind: "completed" } as const;
 const SHORT = { outputTokensMax: 5 } as const;
 const PATIENT: Partial<Offer> = { ...SHORT, targets: firstTokenWithin(30_000) };
@@ -162,7 +163,8 @@ const EXAMPLES: Readonly<Record<keyof Mechanisms, Example>> = {
       full.pool.offer(anOfferOf("patient", "patient", inBand(2)), 1);
       // So long that it has come to the first band, and is due before what comes now.
       for (let nowMs = 1_000; nowMs <= 10_000; nowMs += 1_000) {
-        full.pool.report(replicaIdOf(0), aReport(1 + nowMs, { runningRequests: 1 }), nowMs);
+        const report = aReport(nowMs, { runningRequests: 1, lastDispatch: FIRST });
+        full.pool.report(replicaIdOf(0), report, nowMs);
       }
       for (const name of ["u1", "u2", "u3"]) {
         full.pool.offer(anOfferOf(name, name, inBand(0)), 10_001);

@@ -242,12 +242,12 @@ describe("a tenant's overload ladder", () => {
     const [second] = only("wake", pool.wake(300));
     expect(second?.atMs).toBe(800);
     pool.offer(anOffer("other", { overload }), 310);
+    pool.wake(610);
     const [sent] = only("dispatch", pool.settle(leaseId, COMPLETED, 700));
     expect(sent).toMatchObject({
       requestId: "r",
       dispatch: { clampedOutputTokensMax: 8, queuedMs: 700 },
     });
-    pool.wake(310 + 300);
     const [rejected] = only("reject", pool.wake(310 + 800));
     expect(rejected).toMatchObject({
       requestId: "other",
