@@ -36,6 +36,9 @@ export function rejectionProblem(
   request: Pick<CheckedRequest, "model" | "tenant" | "isStreamed">,
 ): Problem {
   const { code, reason, retryAfterMs } = rejection;
+  if (NEVER.has(reason) && isOverlong(rejection, request)) {
+    return contextLengthProblem(request.model.contextTokens, `about ${rejection.promptTokens}`);
+  }
   if (reason === "unattainable") return unattainableProblem(rejection, request);
   const predictedMs = predictedMsOf(rejection);
   const predicted = predictedMs === undefined ? "" : `: a wait of ${predictedMs} ms is predicted`;
@@ -46,15 +49,19 @@ export function rejectionProblem(
   };
 }
 
-/** The estimate alone refuses nobody; here it only names the better of two reasons. */
+/** Reasons that a prompt's length may be behind. */
+const NEVER: ReadonlySet<Rejection["reason"]> = new Set(["unattainable", "infeasible"]);
+
+/** The estimate alone refuses nobody; it only names the better of two reasons. */
+function isOverlong({ promptTokens = 0 }: Rejection, { model }: Pick<CheckedRequest, "model">) {
+  return promptTokens >= model.contextTokens;
+}
+
 function unattainableProblem(
   rejection: Rejection,
-  { model, tenant, isStreamed }: Pick<CheckedRequest, "model" | "tenant" | "isStreamed">,
+  { tenant, isStreamed }: Pick<CheckedRequest, "tenant" | "isStreamed">,
 ): Problem {
   const { code, promptTokens = 0 } = rejection;
-  if (promptTokens >= model.contextTokens) {
-    return contextLengthProblem(model.contextTokens, `about ${promptTokens}`);
-  }
   const firstToken =
     `The prompt of about ${promptTokens} tokens takes ${predictedMsOf(rejection)} ms to its ` +
     "first token even on an idle replica: expected";

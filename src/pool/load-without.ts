@@ -18,3 +18,19 @@ export function loadWithout(
     kvTokensExpected: Math.max(0, load.kvTokensExpected - promptTokens - outputTokens),
   };
 }
+
+/** A replica's load as it would be with nobody there. */
+export function idleLoad(load: ReplicaLoad): ReplicaLoad {
+  return { ...load, ...NOBODY };
+}
+
+const NOBODY = {
+  prefillTokens: 0,
+  prefillPairs: 0,
+  sequences: 0,
+  kvTokens: 0,
+  kvTokensExpected: 0,
+  prefillTimeRatio: 0,
+  tightestTpotMs: Infinity,
+  tightestTbtMs: Infinity,
+} as const;

@@ -11,7 +11,7 @@ import { whyNot } from "../routing/filter.ts";
 import { PICK_DEFAULTS, pickReplica } from "../routing/pick.ts";
 import { rendezvousWeight } from "../routing/rendezvous.ts";
 import type { Lease } from "./lease-book.ts";
-import { loadWithout } from "./load-without.ts";
+import { idleLoad, loadWithout } from "./load-without.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
@@ -88,6 +88,22 @@ export class Placement {
     const option = this.#optionOf(request, replica, load, moment.nowMs);
     this.#hold([option], request, moment.isQueueEmpty);
     return option.isFeasible;
+  }
+
+  /**
+   * Whether a request could be sent to any replica if nothing else were there: if not, waiting is in
+   * vain. True while no replica is ready, since then nobody can say.
+   */
+  couldEverTake(request: PoolRequest, replicas: Iterable<Replica>, nowMs: number): boolean {
+    let isJudged = false;
+    for (const replica of replicas) {
+      if (replica.conditionAt(nowMs) !== "ready") continue;
+      if (request.offer.excludedReplicaIds.includes(replica.replicaId)) continue;
+      isJudged = true;
+      const idle = idleLoad(replica.loadAt(nowMs));
+      if (this.#optionOf(request, replica, idle, nowMs).headroomRatio >= 0) return true;
+    }
+    return !isJudged;
   }
 
   #optionOf(request: PoolRequest, replica: Replica, load: ReplicaLoad, nowMs: number): Option {

@@ -206,7 +206,7 @@ export class Reception {
 
   /** Lets a request wait, until its target is spent up to a point, or says why it cannot. */
   #letWait(request: PoolRequest, elapsedMsMax: number, nowMs: number): Waits {
-    const { mechanisms } = this.#parts;
+    const { mechanisms, placement, replicas } = this.#parts;
     const startAtMs = this.#latestStartAtMs(request, nowMs);
     if (startAtMs === undefined) return { kind: "cannot", reason: "no-replica" };
     const spentAtMs = mechanisms.drop
@@ -214,6 +214,9 @@ export class Reception {
       : startAtMs;
     const dropAtMs = Math.min(startAtMs, spentAtMs);
     if (dropAtMs <= nowMs || !mechanisms.queue) return { kind: "cannot", reason: "infeasible" };
+    if (mechanisms.drop && !placement.couldEverTake(request, replicas, nowMs)) {
+      return { kind: "cannot", reason: "infeasible" };
+    }
     const room = this.#list.roomFor(request);
     if (room === "full") return { kind: "cannot", reason: "queue-full" };
     const goes = room === "free" ? undefined : this.#list.remove(room);
