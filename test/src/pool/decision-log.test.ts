@@ -43,7 +43,7 @@ describe("DecisionLog", () => {
     const [record] = log.records();
     if (record === undefined) throw new Error("A log has a record");
     const departures = replay(record, { ...optionsOf(1), mechanisms: { admission: false } });
-    expect(departures.map(({ logged: { effects } }) => effects)).toEqual([effects]);
+    expect(departures.map((departure) => departure.logged.effects)).toEqual([effects]);
     expect(departures[0]?.replayed).toMatchObject([{ kind: "dispatch", requestId: "too-late" }]);
   });
 

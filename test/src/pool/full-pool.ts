@@ -8,9 +8,9 @@ import { anOffer, aReadyPool, only } from "../../support/pool-builders.ts";
 
 /** The one lease that effects give; throws where there is none. */
 export function leaseOf(effects: readonly PoolEffect[]): LeaseId {
-  const [dispatched] = only("dispatch", effects);
-  if (dispatched === undefined) throw new Error("Nobody was dispatched");
-  return dispatched.leaseId;
+  const [first] = only("dispatch", effects);
+  if (first === undefined) throw new Error("Nobody was dispatched");
+  return first.leaseId;
 }
 
 /** Names of the requests that were dispatched, in order. */

@@ -29,6 +29,11 @@ const PATIENT: Partial<Offer> = { ...SHORT, targets: firstTokenWithin(30_000) };
 const aPoolWith = (mechanisms: Switches, replicaCount = 1) =>
   aReadyPool({ replicaCount, pool: { mechanisms } });
 
+const inBand = (band: number): Partial<Offer> => ({
+  ...PATIENT,
+  share: { weight: 1, guaranteedRatio: 0.3, band },
+});
+
 /** Names of who is served, as the one slot there is comes free again and again. */
 function orderOf(
   { pool, leaseId }: ReturnType<typeof aFullPool>,
@@ -156,10 +161,6 @@ const EXAMPLES: Readonly<Record<keyof Mechanisms, Example>> = {
     says: "who waits for long is not passed by urgent requests for ever",
     run: (mechanisms) => {
       const full = aFullPool({ pool: { mechanisms } });
-      const inBand = (band: number): Partial<Offer> => ({
-        ...PATIENT,
-        share: { weight: 1, guaranteedRatio: 0.3, band },
-      });
       full.pool.offer(anOfferOf("patient", "patient", inBand(2)), 1);
       // So long that it has come to the first band, and is due before what comes now.
       for (let nowMs = 1_000; nowMs <= 10_000; nowMs += 1_000) {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { assert } from "../../../src/base/assert.ts";
 import { callPool } from "../../../src/pool/pool-call.ts";
 import type { PoolEffect } from "../../../src/pool/pool-effect.ts";
 import type { LeaseId, ReplicaId, RequestId } from "../../../src/protocol/ids.ts";
@@ -32,14 +33,14 @@ class Verdicts {
   check(effect: PoolEffect, nowMs: number): void {
     switch (effect.kind) {
       case "wake":
-        expect(effect.atMs, "a wake is for later").toBeGreaterThan(nowMs);
+        assert(effect.atMs > nowMs, "a wake is for later");
         break;
       case "dispatch":
-        expect(this.#open.delete(effect.requestId), "one verdict an offer").toBe(true);
+        assert(this.#open.delete(effect.requestId), "an offer gets one verdict");
         this.#leases.set(effect.leaseId, { ...effect, replicaId: effect.dispatch.replicaId });
         break;
       case "reject":
-        expect(this.#open.delete(effect.requestId), "one verdict an offer").toBe(true);
+        assert(this.#open.delete(effect.requestId), "an offer gets one verdict");
         break;
       case "displace":
         this.#checkDisplaced(effect.leaseId, nowMs);
@@ -53,12 +54,10 @@ class Verdicts {
     const lease = this.#leases.get(leaseId);
     if (lease === undefined) throw new Error("Only a lease that was given is displaced");
     const { requestId, replicaId } = lease;
-    expect(this.#started.has(leaseId), "what has begun is not displaced").toBe(false);
-    expect(this.#displaced.has(requestId), "nobody is displaced twice").toBe(false);
+    assert(!this.#started.has(leaseId), "what has begun is not displaced");
+    assert(!this.#displaced.has(requestId), "nobody is displaced twice");
     const lastAtMs = this.#displacedAtMs.get(replicaId) ?? -Infinity;
-    expect(nowMs - lastAtMs, "a replica gives one up a tenth of a second").toBeGreaterThanOrEqual(
-      100,
-    );
+    assert(nowMs - lastAtMs >= 100, "a replica gives one up a tenth of a second");
     this.#displaced.add(requestId);
     this.#displacedAtMs.set(replicaId, nowMs);
   }
@@ -104,7 +103,7 @@ describe("a pool that is told anything in any order", () => {
       "unattainable",
       "withdrawn",
     ]) {
-      expect(seen.get(verdict) ?? 0, verdict).toBeGreaterThan(3);
+      expect([verdict, (seen.get(verdict) ?? 0) > 3]).toEqual([verdict, true]);
     }
   });
 });

@@ -196,13 +196,15 @@ describe("a full queue", () => {
   });
 });
 
-describe("a tenant's overload ladder", () => {
-  const shortly = (overload: OverloadLadder, change: Partial<Offer> = {}) =>
-    anOffer("r", { overload, ...change });
+const withLadder = (overload: OverloadLadder, change: Partial<Offer> = {}) =>
+  anOffer("r", { overload, ...change });
 
+describe("a tenant's overload ladder", () => {
   test("lets a request wait for a share of its target and no longer", () => {
     const { pool } = aFullPool();
-    const offer = shortly([{ kind: "queue", ratio: 0.5 }, { kind: "reject" }], { elapsedMs: 100 });
+    const offer = withLadder([{ kind: "queue", ratio: 0.5 }, { kind: "reject" }], {
+      elapsedMs: 100,
+    });
     expect(only("wake", pool.offer(offer, 10))).toMatchObject([{ atMs: 410 }]);
     expect(refused(pool.wake(409))).toEqual({});
     expect(refused(pool.wake(410))).toEqual({ r: "deadline-passed" });
@@ -210,7 +212,7 @@ describe("a tenant's overload ladder", () => {
 
   test("refuses at once where it says nothing of waiting", () => {
     const { pool } = aFullPool();
-    expect(refused(pool.offer(shortly([]), 10))).toEqual({ r: "infeasible" });
+    expect(refused(pool.offer(withLadder([]), 10))).toEqual({ r: "infeasible" });
   });
 
   test("cuts an answer short that would take too long, and says so", () => {
@@ -218,14 +220,14 @@ describe("a tenant's overload ladder", () => {
     const targets = { e2e: { percentileRatio: 0.99, limitMs: 700 } };
     const overload: OverloadLadder = [{ kind: "clamp", outputTokensMax: 8 }];
     expect(dispatched(pool.offer(anOffer("whole", { targets, overload: [] }), 1))).toEqual([]);
-    const [sent] = only("dispatch", pool.offer(shortly(overload, { targets }), 2));
+    const [sent] = only("dispatch", pool.offer(withLadder(overload, { targets }), 2));
     expect(sent?.dispatch.clampedOutputTokensMax).toBe(8);
     pool.checkInvariants();
   });
 
   test("cuts short only what it must", () => {
     const overload: OverloadLadder = [{ kind: "clamp", outputTokensMax: 8 }];
-    const [sent] = only("dispatch", aReadyPool().offer(shortly(overload), 2));
+    const [sent] = only("dispatch", aReadyPool().offer(withLadder(overload), 2));
     expect(sent?.dispatch).not.toHaveProperty("clampedOutputTokensMax");
   });
 
@@ -237,7 +239,7 @@ describe("a tenant's overload ladder", () => {
       { kind: "queue", ratio: 0.8 },
       { kind: "fallback", modelId: ModelId.parse("smaller") },
     ];
-    const [first] = only("wake", pool.offer(shortly(overload), 0));
+    const [first] = only("wake", pool.offer(withLadder(overload), 0));
     expect(first?.atMs).toBe(300);
     const [second] = only("wake", pool.wake(300));
     expect(second?.atMs).toBe(800);
@@ -260,7 +262,7 @@ describe("a tenant's overload ladder", () => {
     const pool = aReadyPool();
     const targets = { e2e: { percentileRatio: 0.99, limitMs: 700 } };
     const overload: OverloadLadder = [{ kind: "clamp", outputTokensMax: 8 }];
-    pool.offer(shortly(overload, { targets }), 2);
+    pool.offer(withLadder(overload, { targets }), 2);
     const [lease] = pool.state.leases.values();
     const [tenant] = pool.state.tenants.values();
     expect(lease?.account.isInProfile).toBe(true);

@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { copyState } from "../../../src/base/plain-state.ts";
 import { TokenEstimate } from "../../../src/pool/token-estimate.ts";
 
 /** Teaches an estimate prompts of 1,000 bytes that have exactly so many bytes a token. */
@@ -60,6 +61,15 @@ describe("TokenEstimate", () => {
     estimate.learn({ promptBytes: 50, promptTokens: 16 }, 0);
     estimate.learn({ promptBytes: 50, promptTokens: 0 }, 0);
     expect(estimate.tokensOf(10_000)).toBe(before);
+  });
+
+  test("an estimate revived from a copy of its state learns on the same, and by itself", () => {
+    const estimate = taught(3, 10);
+    const revived = new TokenEstimate(copyState(estimate.state));
+    revived.learn({ promptBytes: 5_000, promptTokens: 5_016 }, 20_000);
+    expect(estimate.tokensOf(9_000)).toBe(taught(3, 10).tokensOf(9_000));
+    estimate.learn({ promptBytes: 5_000, promptTokens: 5_016 }, 20_000);
+    expect(revived.tokensOf(9_000)).toBe(estimate.tokensOf(9_000));
   });
 
   test("whatever was learned, an estimate is finite, positive, and grows with the bytes", () => {

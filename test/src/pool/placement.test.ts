@@ -1,0 +1,206 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { HoldBack } from "../../../src/admission/hold-back.ts";
+import { seededRandom } from "../../../src/base/random.ts";
+import { Calibration } from "../../../src/forecast/calibration.ts";
+import { OutputLengths } from "../../../src/forecast/output-lengths.ts";
+import { toPoolRequest } from "../../../src/pool/intake.ts";
+import type { Mechanisms } from "../../../src/pool/mechanisms.ts";
+import { ALL_MECHANISMS } from "../../../src/pool/mechanisms.ts";
+import type { Offer } from "../../../src/pool/offer.ts";
+import { Placement } from "../../../src/pool/placement.ts";
+import type { PoolRequest } from "../../../src/pool/pool-request.ts";
+import { ReplicaWaits } from "../../../src/pool/replica-waits.ts";
+import { TokenEstimate } from "../../../src/pool/token-estimate.ts";
+import { Replica } from "../../../src/replicas/replica.ts";
+import { anOffer, firstTokenWithin } from "../../support/pool-builders.ts";
+import {
+  aHello,
+  aReport,
+  aSentRequest,
+  EPOCH,
+  replicaIdOf,
+  settingsOf,
+} from "../../support/replica-builders.ts";
+import { aLease } from "./leases.ts";
+
+const NOW = { nowMs: 0, isQueueEmpty: true } as const;
+
+interface Busy {
+  readonly speedRatio?: number;
+  readonly queuedTokens?: number;
+  readonly running?: number;
+}
+
+function replicaWith(index: number, { speedRatio = 1, queuedTokens = 0, running = 0 }: Busy = {}) {
+  const replica = new Replica(settingsOf(index));
+  replica.connect(aHello(index, { sequencesMax: 16 }), 0);
+  const report = aReport(1, {
+    speedRatio,
+    queuedUncachedTokens: queuedTokens,
+    runningRequests: running,
+    runningKvTokens: running * 100,
+    usedBlocks: running * 7,
+  });
+  replica.report(report, { epoch: EPOCH, nowMs: 0 });
+  return replica;
+}
+
+function aPlacement(mechanisms: Partial<Mechanisms> = {}, seed = 1): Placement {
+  return new Placement({
+    calibration: new Calibration(),
+    waits: new ReplicaWaits(new OutputLengths()),
+    holdBack: new HoldBack(),
+    mechanisms: { ...ALL_MECHANISMS, ...mechanisms },
+    random: seededRandom(seed),
+  });
+}
+
+function aRequest(change: Partial<Offer> = {}, isInProfile = true): PoolRequest {
+  const parts = {
+    tokenEstimate: new TokenEstimate(),
+    outputLengths: new OutputLengths(),
+    firstTokenMsMax: 60_000,
+  };
+  const offer = anOffer("r", { outputTokensMax: 50, ...change });
+  return { ...toPoolRequest(offer, parts, undefined, 0), isInProfile };
+}
+
+const BUSY = fc.record({
+  speedRatio: fc.double({ min: 0.3, max: 4, noNaN: true }),
+  queuedTokens: fc.nat(1_500),
+  running: fc.nat(20),
+});
+const OFFER = fc.record({
+  promptBytes: fc.nat(4_000),
+  ttftMs: fc.integer({ min: 50, max: 4_000 }),
+  tpotMs: fc.integer({ min: 10, max: 100 }),
+  isInProfile: fc.boolean(),
+});
+
+function requestOf({
+  promptBytes,
+  ttftMs,
+  tpotMs,
+  isInProfile,
+}: {
+  readonly promptBytes: number;
+  readonly ttftMs: number;
+  readonly tpotMs: number;
+  readonly isInProfile: boolean;
+}): PoolRequest {
+  const tpot = { percentileRatio: 0.99, limitMs: tpotMs };
+  return aRequest({ promptBytes, targets: { ...firstTokenWithin(ttftMs), tpot } }, isInProfile);
+}
+
+describe("Placement", () => {
+  test("whom it chooses could be sent it, its bounds are within its targets, and no other is named best", () => {
+    let chosenCount = 0;
+    fc.assert(
+      fc.property(fc.array(BUSY, { maxLength: 6 }), OFFER, fc.nat(), (busy, drawn, seed) => {
+        const replicas = busy.map((each, index) => replicaWith(index, each));
+        const request = requestOf(drawn);
+        const placement = aPlacement({}, seed);
+        const { chosen, best } = placement.place(request, replicas, NOW);
+        if (chosen === undefined) return;
+        chosenCount += 1;
+        const { ttft, tpot } = chosen.foreseen;
+        expect(chosen.isFeasible).toBe(true);
+        expect(ttft.predictedMs).toBeLessThanOrEqual(ttft.boundMs);
+        expect(ttft.boundMs).toBeLessThanOrEqual(drawn.ttftMs);
+        expect(tpot.boundMs).toBeLessThanOrEqual(drawn.tpotMs);
+        expect(best?.headroomRatio).toBeGreaterThanOrEqual(chosen.headroomRatio);
+      }),
+    );
+    expect(chosenCount).toBeGreaterThan(5);
+  });
+
+  test("somebody is chosen exactly when somebody could be sent it", () => {
+    fc.assert(
+      fc.property(fc.array(BUSY, { maxLength: 6 }), OFFER, (busy, drawn) => {
+        const replicas = busy.map((each, index) => replicaWith(index, each));
+        // In profile, since what is held back from others goes by the best of all replicas.
+        const request = requestOf({ ...drawn, isInProfile: true });
+        const placement = aPlacement();
+        const could = replicas.some((replica) => placement.couldTake(request, replica, NOW));
+        expect(placement.place(request, replicas, NOW).chosen !== undefined).toBe(could);
+      }),
+    );
+  });
+
+  test("more work on a replica never makes it feasible", () => {
+    fc.assert(
+      fc.property(BUSY, OFFER, fc.integer({ min: 1, max: 1_000 }), (busy, drawn, more) => {
+        const request = requestOf(drawn);
+        const busier = replicaWith(0, { ...busy, queuedTokens: busy.queuedTokens + more });
+        const could = aPlacement().couldTake(request, replicaWith(0, busy), NOW);
+        expect(!aPlacement().couldTake(request, busier, NOW) || could).toBe(true);
+      }),
+    );
+  });
+
+  test("what is beyond a guarantee has no more room than what is within, and less where others wait", () => {
+    const busy = [{ running: 4, queuedTokens: 300 }, { running: 2 }];
+    const replicas = busy.map((each, index) => replicaWith(index, each));
+    for (let limitMs = 20; limitMs < 3_000; limitMs += 20) {
+      const targets = firstTokenWithin(limitMs);
+      const could = (isInProfile: boolean, isQueueEmpty: boolean) =>
+        aPlacement().place(aRequest({ targets }, isInProfile), replicas, { nowMs: 0, isQueueEmpty })
+          .chosen !== undefined;
+      expect(!could(false, true) || could(true, true)).toBe(true);
+      expect(!could(false, false) || could(false, true)).toBe(true);
+    }
+    const tight = aRequest({ targets: firstTokenWithin(120) }, false);
+    const waiting = { nowMs: 0, isQueueEmpty: false };
+    const [, idle] = replicas;
+    if (idle === undefined) throw new Error("There are two replicas");
+    expect(aPlacement().couldTake({ ...tight, isInProfile: true }, idle, waiting)).toBe(true);
+    expect(aPlacement().couldTake(tight, idle, waiting)).toBe(false);
+  });
+
+  test("without admission everything goes somewhere, and to where it suffers least", () => {
+    const replicas = [3_000, 1_000, 2_000].map((queuedTokens, index) =>
+      replicaWith(index, { queuedTokens }),
+    );
+    const request = aRequest({ targets: firstTokenWithin(100) });
+    expect(aPlacement().place(request, replicas, NOW).chosen).toBeUndefined();
+    const { chosen } = aPlacement({ admission: false }).place(request, replicas, NOW);
+    expect(chosen?.replicaId).toBe(replicaIdOf(1));
+  });
+
+  test("a slower replica of a mixed pool is used where it is fast enough, and not elsewhere", () => {
+    const slow = replicaWith(0, { speedRatio: 3 });
+    expect(aPlacement().couldTake(aRequest(), slow, NOW)).toBe(true);
+    const brisk = { ...firstTokenWithin(1_000), tpot: { percentileRatio: 0.99, limitMs: 25 } };
+    expect(aPlacement().couldTake(aRequest({ targets: brisk }), slow, NOW)).toBe(false);
+    expect(aPlacement().couldTake(aRequest({ targets: brisk }), replicaWith(1), NOW)).toBe(true);
+  });
+
+  test("a replica without a free slot could take it only in another's place", () => {
+    const replica = new Replica(settingsOf(0));
+    replica.connect(aHello(0, { sequencesMax: 1 }), 0);
+    replica.report(aReport(1), { epoch: EPOCH, nowMs: 0 });
+    replica.take(aSentRequest(1), 0);
+    const request = aRequest();
+    expect(aPlacement().couldTake(request, replica, NOW)).toBe(false);
+    expect(aPlacement().couldTake(request, replica, NOW, aLease("there"))).toBe(true);
+  });
+
+  test("asking whether a replica could draws no chance", () => {
+    const placement = aPlacement();
+    const replicas = Array.from({ length: 5 }, (_, index) => replicaWith(index));
+    const request = aRequest();
+    const draws = (asks: number) => {
+      const fresh = aPlacement({}, 9);
+      for (let ask = 0; ask < asks; ask += 1) {
+        for (const replica of replicas) fresh.couldTake(request, replica, NOW);
+      }
+      return Array.from(
+        { length: 20 },
+        () => fresh.place(request, replicas, NOW).chosen?.replicaId,
+      );
+    };
+    expect(draws(3)).toEqual(draws(0));
+    expect(placement.couldTake(request, replicaWith(9), NOW)).toBe(true);
+  });
+});
