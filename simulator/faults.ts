@@ -6,7 +6,7 @@ import type { ReplicaLink } from "./replica-link.ts";
 import type { World } from "./world.ts";
 
 /** What can happen to one replica, from an instant on and for a while. */
-export type ReplicaFault = {
+type ReplicaFault = {
   readonly replicaIndex: number;
   readonly atMs: number;
   readonly forMs: number;

@@ -24,7 +24,7 @@ export interface ReportFaults {
   readonly repeatedRatio: number;
 }
 
-export const NO_REPORT_FAULTS: ReportFaults = {
+const NO_REPORT_FAULTS: ReportFaults = {
   lostRatio: 0,
   lateRatio: 0,
   lateMsMax: 0,

@@ -47,20 +47,7 @@ const COLUMNS: readonly string[] = [
 main(process.argv.slice(2));
 
 function main(argv: string[]): void {
-  const { values } = parseArgs({
-    args: argv,
-    options: {
-      seed: { type: "string", default: "1" },
-      chaos: { type: "boolean", default: false },
-      minutes: { type: "string", default: "2" },
-      load: { type: "string", default: "1" },
-      policy: { type: "string", default: "sluice" },
-      limit: { type: "string", default: "100" },
-      replicas: { type: "string", default: "8" },
-      profile: { type: "string", default: "llama-8b-h200" },
-      help: { type: "boolean", default: false },
-    },
-  });
+  const values = readFlags(argv);
   if (values.help) {
     process.stdout.write(HELP);
     return;
@@ -87,6 +74,27 @@ function main(argv: string[]): void {
   });
   const capacityMs = profiles.length * measuredMs * SUSTAINABLE_RATIO;
   printScores([...scorecard.tenants, scorecard.total], capacityMs);
+}
+
+function readFlags(argv: string[]) {
+  try {
+    return parseArgs({
+      args: argv,
+      options: {
+        seed: { type: "string", default: "1" },
+        chaos: { type: "boolean", default: false },
+        minutes: { type: "string", default: "2" },
+        load: { type: "string", default: "1" },
+        policy: { type: "string", default: "sluice" },
+        limit: { type: "string", default: "100" },
+        replicas: { type: "string", default: "8" },
+        profile: { type: "string", default: "llama-8b-h200" },
+        help: { type: "boolean", default: false },
+      },
+    }).values;
+  } catch (error) {
+    return fail(`${error instanceof Error ? error.message : String(error)}\n\n${HELP}`);
+  }
 }
 
 function printChaos(seed: number): void {

@@ -126,6 +126,14 @@ const refuse = (offer: Offer, dispatcher: ScriptedDispatcher) => {
   dispatcher.listener.rejected(offer.requestId, REJECTION);
 };
 
+/** How long after each refusal a client came back that is always refused. */
+function gapsOf(retry: ClientBehaviour["retry"]): number[] {
+  const clients = { retry, retriesMax: 2, leavesRatio: 0, leavesAfterMsMax: 0 };
+  const { records } = run(refuse, () => {}, clients);
+  expect(records.every(({ verdict }) => verdict === "refused")).toBe(true);
+  return records.slice(1).map((record, i) => record.arrivedAtMs - (records[i]?.endedAtMs ?? 0));
+}
+
 describe("Gateway", () => {
   test("a request that is dispatched gets its whole answer, and its lease is settled with the counts", () => {
     const { records, dispatcher } = run(toReplica);
@@ -171,12 +179,6 @@ describe("Gateway", () => {
   });
 
   test("a refusal ends a request, and clients come back as their kind does", () => {
-    const gapsOf = (retry: ClientBehaviour["retry"]) => {
-      const clients = { retry, retriesMax: 2, leavesRatio: 0, leavesAfterMsMax: 0 };
-      const { records } = run(refuse, () => {}, clients);
-      expect(records.every(({ verdict }) => verdict === "refused")).toBe(true);
-      return records.slice(1).map((record, i) => record.arrivedAtMs - (records[i]?.endedAtMs ?? 0));
-    };
     expect(gapsOf("never")).toEqual([]);
     expect(gapsOf("as-told")).toEqual([2_000, 2_000]);
     expect(Math.max(...gapsOf("at-once"))).toBeLessThan(100);
