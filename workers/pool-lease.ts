@@ -1,9 +1,10 @@
 import { RpcTarget } from "cloudflare:workers";
 import type { Outcome } from "../src/pool/offer.ts";
 
-/** A lease's side of the pool. What it is told it may be told again: it heeds the first call. */
+/** A lease's side of the pool. */
 export interface LeaseLine {
   readonly started: (firstTokenAfterMs: number) => void;
+  /** Called once. */
   readonly settled: (outcome: Outcome) => void;
   /** True when the slot is taken back, false when the lease ended otherwise. */
   readonly displaced: Promise<boolean>;
@@ -18,6 +19,7 @@ export interface LeaseLine {
  */
 export class PoolLease extends RpcTarget {
   readonly #line: LeaseLine;
+  #isSettled = false;
 
   constructor(line: LeaseLine) {
     super();
@@ -26,7 +28,7 @@ export class PoolLease extends RpcTarget {
 
   /** Says that the first token has come, so long after the dispatch. */
   async started(firstTokenAfterMs: number): Promise<void> {
-    this.#line.started(firstTokenAfterMs);
+    if (!this.#isSettled) this.#line.started(firstTokenAfterMs);
   }
 
   /**
@@ -39,10 +41,16 @@ export class PoolLease extends RpcTarget {
 
   /** Says how the request ended. Only the first call counts. */
   async settle(outcome: Outcome): Promise<void> {
-    this.#line.settled(outcome);
+    this.#settleOnce(outcome);
   }
 
   [Symbol.dispose](): void {
-    this.#line.settled({ kind: "abandoned" });
+    this.#settleOnce({ kind: "abandoned" });
+  }
+
+  #settleOnce(outcome: Outcome): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    this.#line.settled(outcome);
   }
 }

@@ -156,7 +156,8 @@ describe("GET /admin/v1/pools/{pool}/decisions", () => {
     expect(isWhole).toBe(true);
     const calls = records.flatMap((record) => record.calls.map(({ call }) => call.kind));
     expect(calls).toEqual(expect.arrayContaining(["configure", "report", "offer", "started"]));
-    expect(calls).toContain("settle");
+    // One request, settled once, though its lease is disposed of as well.
+    expect(calls.filter((kind) => kind === "settle")).toHaveLength(1);
     for (const record of records) {
       expect(replay(record, { epoch, startedAtMs: 0, seed: 0 })).toEqual([]);
     }

@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
+import { POOL_LIMITS } from "../../src/pool/pool-limits.ts";
 import type { TenantStatus } from "../../src/pool/pool-status.ts";
 import { firstTokenWithin } from "../support/pool-builders.ts";
 import { refusal, streamThatGoesOn } from "./support/answers.ts";
@@ -121,6 +122,26 @@ describe("of a tenant's requests the pool counts", () => {
     await gateway.upstream.answerWith(refusal(400, { error: { message: "temperature is wrong" } }));
     expect((await gateway.ask(STREAM)).status).toBe(400);
     expect(await countsOf(gateway)).toMatchObject({ good: 0, missed: 0, excluded: 0 });
+  });
+});
+
+describe("a tenant of whose share its configuration says nothing", () => {
+  test("is served while there is room, and is told so when there is none", async () => {
+    const gateway = await aGateway({
+      replica: { hello: { sequencesMax: 1, queueMax: 0 } },
+      tenant: { shares: [], targets: firstTokenWithin(1_500) },
+    });
+    await scheduler.wait(POOL_LIMITS.relearnMs);
+    await gateway.upstream.answerWith(
+      streamThatGoesOn(["alone"], GATE, ...streamedAnswer([]).slice(2)),
+    );
+    const running = await gateway.ask(STREAM);
+    const refused = await gateway.ask(STREAM);
+    expect(refused.status).toBe(429);
+    expect(await refused.json()).toMatchObject({ error: { code: "rate_limit_exceeded" } });
+    await gateway.upstream.openGate("go");
+    expect(textOf(await readEvents(running))).toBe("alone");
+    expect(await countsOf(gateway)).toMatchObject({ good: 1, rejectedOutOfProfile: 1 });
   });
 });
 
