@@ -248,7 +248,7 @@ export class Reception {
     if (!request.isInProfile && nowMs < this.#state.relearnUntilMs) return NOWHERE;
     const moment = { nowMs, isQueueEmpty: queue.size === 0 };
     const placed = placement.place(request, replicas, moment);
-    if (placed.best !== undefined) return placed;
+    if (placed.best !== undefined || replicas.ejectedRatio === 0) return placed;
     replicas.probeIfNoneIsWell(nowMs);
     return placement.place(request, replicas, moment);
   }
