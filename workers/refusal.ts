@@ -36,7 +36,7 @@ export function rejectionProblem(
   request: Pick<CheckedRequest, "model" | "tenant" | "isStreamed">,
 ): Problem {
   const { code, reason, retryAfterMs } = rejection;
-  if (NEVER.has(reason) && isOverlong(rejection, request)) {
+  if (isOverlong(rejection, request)) {
     return contextLengthProblem(request.model.contextTokens, `about ${rejection.promptTokens}`);
   }
   if (reason === "unattainable") return unattainableProblem(rejection, request);
@@ -49,12 +49,13 @@ export function rejectionProblem(
   };
 }
 
-/** Reasons that a prompt's length may be behind. */
-const NEVER: ReadonlySet<Rejection["reason"]> = new Set(["unattainable", "infeasible"]);
-
-/** The estimate alone refuses nobody; it only names the better of two reasons. */
-function isOverlong({ promptTokens = 0 }: Rejection, { model }: Pick<CheckedRequest, "model">) {
-  return promptTokens >= model.contextTokens;
+/** The estimate alone refuses nobody; of what is refused it only names the better of two reasons. */
+function isOverlong(
+  { reason, promptTokens = 0 }: Rejection,
+  { model }: Pick<CheckedRequest, "model">,
+): boolean {
+  const mayBeLength = reason === "unattainable" || reason === "infeasible";
+  return mayBeLength && promptTokens >= model.contextTokens;
 }
 
 function unattainableProblem(

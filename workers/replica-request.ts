@@ -49,9 +49,7 @@ function replicaHeaders(
   dispatch: Dispatch,
   settings: Settings,
 ): Record<string, string> {
-  const { tbtMaxMs, tpot } = call.tenant.targets;
-  // A promise on the mean gap is kept if every gap keeps it.
-  const tbtMs = tbtMaxMs ?? tpot?.limitMs;
+  const { tbtMaxMs: tbtMs } = call.tenant.targets;
   return {
     "content-type": "application/json",
     accept: call.isStreamed ? "text/event-stream" : "application/json",

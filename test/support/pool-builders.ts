@@ -10,7 +10,7 @@ import type { TenantShare } from "../../src/tenants/share.ts";
 import { aHello, aReport, EPOCH, replicaIdOf, urlOf } from "./replica-builders.ts";
 
 /** All that can be guaranteed: whoever has it is in profile until ten seconds' work is spent. */
-export const WHOLE_SHARE: TenantShare = { weight: 1, guaranteedRatio: 0.9, band: 0 };
+const WHOLE_SHARE: TenantShare = { weight: 1, guaranteedRatio: 0.9, band: 0 };
 
 /** Guarantees nothing: whoever has it is beyond its profile from the first request on. */
 export const NO_GUARANTEE: TenantShare = { weight: 1, guaranteedRatio: 0, band: 0 };

@@ -456,6 +456,20 @@ describe("a prompt that is too long", () => {
     expect(await gateway.upstream.requests()).toEqual([]);
   });
 
+  test.each([
+    [4_000, 400, "context_length_exceeded"],
+    [100_000, 503, "server_is_overloaded"],
+  ])(
+    "for an idle replica, in a context of %i tokens, is %i at once also where the answer comes as a whole",
+    async (contextTokens, status, code) => {
+      const gateway = await aGateway({ contextTokens, replica: { report: prefillingAt(10) } });
+      const response = await askWithPrompt(gateway, 20_500);
+      expect(response.status).toBe(status);
+      expect(await response.json()).toMatchObject({ error: { code } });
+      expect(await gateway.poolStatus()).toMatchObject({ offered: 1, queued: 0 });
+    },
+  );
+
   test("for the time that its replica has at the moment is 503 with a retry", async () => {
     const gateway = await aGateway({
       replica: { report: { queuedUncachedTokens: 1_000_000 } },
