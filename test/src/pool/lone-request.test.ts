@@ -1,17 +1,25 @@
 import { describe, expect, test } from "vitest";
+import type { Pool } from "../../../src/pool/pool.ts";
 import { anOffer, aReadyPool, firstTokenWithin, only } from "../../support/pool-builders.ts";
+import { aReport, replicaIdOf } from "../../support/replica-builders.ts";
 
-/** About 20,000 tokens by the estimate that a new pool has; a replica here holds 16,384. */
-const TOO_LARGE = { promptBytes: 70_000, targets: {} } as const;
+/** About 1,000 tokens by the estimate that a new pool has. */
+const TOO_LARGE = { promptBytes: 3_500, targets: {} } as const;
+
+/** A pool whose one replica holds 512 tokens. */
+function aSmallPool(): Pool {
+  const pool = aReadyPool({ hello: { blockCount: 32 } });
+  pool.report(replicaIdOf(0), aReport(2, { blockCount: 32 }), 0);
+  return pool;
+}
 
 describe("a prompt that seems to need more KV than a replica has", () => {
   test("goes to an empty one at once, since only the engine can count", () => {
-    const pool = aReadyPool({ hello: { sequencesMax: 4 } });
-    expect(only("dispatch", pool.offer(anOffer("r", TOO_LARGE), 0))).toHaveLength(1);
+    expect(only("dispatch", aSmallPool().offer(anOffer("r", TOO_LARGE), 0))).toHaveLength(1);
   });
 
   test("waits while others are there from whom it would take", () => {
-    const pool = aReadyPool({ hello: { sequencesMax: 4 } });
+    const pool = aSmallPool();
     const [other] = only("dispatch", pool.offer(anOffer("other", { targets: {} }), 0));
     const effects = pool.offer(anOffer("r", TOO_LARGE), 0);
     expect([only("dispatch", effects), only("reject", effects)]).toEqual([[], []]);
