@@ -16,7 +16,6 @@ const NO_WAITS: ForecastWaits = { slotMs: 0, kvMs: 0 };
 const NOBODY = { promptTokens: 0, cachedTokens: 0, outputTokens: 0 } as const;
 
 interface Outlook {
-  readonly capacity: number;
   lives?: readonly ResidentLife[];
   growths?: readonly KvGrowth[];
   slotMs?: number;
@@ -70,7 +69,9 @@ export class ReplicaWaits {
 
   /** How much a replica counts for beside others: nominal requests a millisecond. */
   capacityOf(load: ReplicaLoad): number {
-    return this.#outlook(load).capacity;
+    const { step, speedRatio, sequencesMax } = load;
+    const reference = { step, referenceSequences: referenceSequences(sequencesMax) };
+    return 1 / (speedRatio * requestCostMs(NOMINAL_REQUEST, reference));
   }
 
   /**
@@ -84,12 +85,7 @@ export class ReplicaWaits {
   #outlook(load: ReplicaLoad): Outlook {
     const known = this.#outlooks.get(load);
     if (known !== undefined) return known;
-    const reference = {
-      step: load.step,
-      referenceSequences: referenceSequences(load.sequencesMax),
-    };
-    const costMs = load.speedRatio * requestCostMs(NOMINAL_REQUEST, reference);
-    const outlook: Outlook = { capacity: 1 / costMs };
+    const outlook: Outlook = {};
     this.#outlooks.set(load, outlook);
     return outlook;
   }
