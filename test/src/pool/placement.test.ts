@@ -142,6 +142,7 @@ describe("Placement", () => {
   test("what is beyond a guarantee has no more room than what is within, and less where others wait", () => {
     const busy = [{ running: 4, queuedTokens: 300 }, { running: 2 }];
     const replicas = busy.map((each, index) => replicaWith(index, each));
+    let heldBack = 0;
     for (let limitMs = 20; limitMs < 3_000; limitMs += 20) {
       const targets = firstTokenWithin(limitMs);
       const could = (isInProfile: boolean, isQueueEmpty: boolean) =>
@@ -149,13 +150,9 @@ describe("Placement", () => {
           .chosen !== undefined;
       expect(!could(false, true) || could(true, true)).toBe(true);
       expect(!could(false, false) || could(false, true)).toBe(true);
+      if (could(true, false) && !could(false, false)) heldBack += 1;
     }
-    const tight = aRequest({ targets: firstTokenWithin(120) }, false);
-    const waiting = { nowMs: 0, isQueueEmpty: false };
-    const [, idle] = replicas;
-    if (idle === undefined) throw new Error("There are two replicas");
-    expect(aPlacement().couldTake({ ...tight, isInProfile: true }, idle, waiting)).toBe(true);
-    expect(aPlacement().couldTake(tight, idle, waiting)).toBe(false);
+    expect(heldBack).toBeGreaterThan(0);
   });
 
   test("without admission everything goes somewhere, and to where it suffers least", () => {
