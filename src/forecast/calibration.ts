@@ -21,6 +21,8 @@ export interface CalibrationContext {
   readonly tenantId: string;
   /** The target it was held against; `Infinity` without one. */
   readonly targetMs: number;
+  /** Expected: a mean over few tokens is off by more than one over many. */
+  readonly outputTokens?: number;
 }
 
 /** A forecast of the past, with the bound that was given for it. */
@@ -38,7 +40,7 @@ export interface Coverage {
 export interface BinCoverage extends Readonly<Coverage> {
   readonly profile: string;
   readonly dimension: ForecastDimension;
-  /** Where predicted / target lies: [0, ¼), [¼, ½), [½, 1), [1, ∞). */
+  /** Where predicted / target lies: [0, ¼), [¼, ½), [½, ¾), [¾, ∞); of short outputs four more. */
   readonly bin: number;
 }
 
@@ -51,6 +53,8 @@ interface BinState {
 export interface ProfileErrors {
   /** Of all bins together: where a bin begins, and what it comes back to in silence. */
   readonly pooled: ResidualQuantileState;
+  /** What is usual there, a decaying mean; absent before the first sample. */
+  usualMs?: number;
   readonly bins: (BinState | undefined)[];
 }
 
@@ -61,19 +65,26 @@ export interface CalibrationState {
 }
 
 export interface CalibrationOptions {
-  /** How often a bound may be exceeded. */
-  readonly exceedanceRatio: number;
-  /** Added to every forecast of TTFT: among the shortest ones, ratios say nothing. */
-  readonly ttftFloorMs: number;
+  /** How often a bound may be exceeded, by dimension. */
+  readonly exceedanceRatios: Readonly<Record<ForecastDimension, number>>;
   readonly profilesMax: number;
   readonly tenantsMax: number;
 }
 
-const BINS = 4;
+const RATIO_BINS = 4;
+const BINS = 2 * RATIO_BINS;
+/** Expected to have fewer tokens, an output is short: a single prefill beside it shows in its mean. */
+const SHORT_OUTPUT_TOKENS = 48;
+/**
+ * Errors come from what happens beside a request, so they are as large for a short forecast as for a
+ * long one: ratios are taken of sums with so many times what is usual.
+ */
+const OFFSET_RATIO = 3;
+const USUAL_SAMPLES = 200;
 
 const DEFAULT_OPTIONS: CalibrationOptions = {
-  exceedanceRatio: 0.003,
-  ttftFloorMs: 20,
+  // Most requests are admitted well within their targets, so targets are missed far less often than bounds.
+  exceedanceRatios: { ttft: 0.003, tpot: 0.01 },
   profilesMax: 64,
   tenantsMax: 1024,
 };
@@ -81,8 +92,8 @@ const DEFAULT_OPTIONS: CalibrationOptions = {
 const PRIOR_DEVIATIONS = 2.75;
 /** Before any sample. A TTFT hangs on a queue; a TPOT is a mean of many steps. */
 const PRIORS: Readonly<Record<ForecastDimension, ResidualQuantile>> = {
-  ttft: { mean: 0, variance: 0.2 ** 2, deviations: PRIOR_DEVIATIONS },
-  tpot: { mean: 0, variance: 0.08 ** 2, deviations: PRIOR_DEVIATIONS },
+  ttft: { mean: 0, variance: 0.08 ** 2, deviations: PRIOR_DEVIATIONS },
+  tpot: { mean: 0, variance: 0.03 ** 2, deviations: PRIOR_DEVIATIONS },
 };
 
 /**
@@ -97,7 +108,6 @@ const PRIORS: Readonly<Record<ForecastDimension, ResidualQuantile>> = {
 export class Calibration {
   readonly state: CalibrationState;
   readonly #options: CalibrationOptions;
-  readonly #floorMs: Readonly<Record<ForecastDimension, number>>;
   readonly #bias: Readonly<Record<ForecastDimension, TenantBias>>;
 
   constructor(
@@ -106,8 +116,7 @@ export class Calibration {
   ) {
     this.#options = { ...DEFAULT_OPTIONS, ...options };
     this.state = state;
-    const { ttftFloorMs, tenantsMax } = this.#options;
-    this.#floorMs = { ttft: ttftFloorMs, tpot: 0 };
+    const { tenantsMax } = this.#options;
     this.#bias = {
       ttft: new TenantBias({ tenantsMax }, state.bias.ttft),
       tpot: new TenantBias({ tenantsMax }, state.bias.tpot),
@@ -122,13 +131,15 @@ export class Calibration {
     nowMs: number,
   ): number {
     const errors = this.state.byProfile.get(context.profile)?.[dimension];
-    const bin = errors?.bins[binOf(predictedMs, context.targetMs)];
+    const index = binOf(dimension, predictedMs, context);
+    const bin = errors?.bins[index];
     const sharedLog =
       bin === undefined || isSilent(bin.quantile, nowMs)
-        ? logQuantile(this.#quantileOf(dimension, errors?.pooled, bin?.quantile, nowMs))
+        ? logQuantile(this.#believed(dimension, errors, index, nowMs))
         : logQuantile(bin.quantile);
     const ownLog = this.#bias[dimension].at(context.tenantId, nowMs);
-    return (predictedMs + this.#floorMs[dimension]) * Math.exp(sharedLog + ownLog);
+    const offsetMs = OFFSET_RATIO * (errors?.usualMs ?? predictedMs);
+    return (predictedMs + offsetMs) * Math.exp(sharedLog + ownLog) - offsetMs;
   }
 
   /** Learns from a request whose actual value is known. */
@@ -138,22 +149,29 @@ export class Calibration {
     nowMs: number,
   ): void {
     const { actualMs, boundMs, predictedMs, tenantId } = sample;
-    const { exceedanceRatio, profilesMax } = this.#options;
+    const { exceedanceRatios, profilesMax } = this.#options;
+    const exceedanceRatio = exceedanceRatios[dimension];
     const errors = renewEntry(this.state.byProfile, sample.profile, profilesMax, () => ({
       ttft: { pooled: quantileFrom(PRIORS.ttft, nowMs), bins: noBins() },
       tpot: { pooled: quantileFrom(PRIORS.tpot, nowMs), bins: noBins() },
     }))[dimension];
     fadeQuantile(errors.pooled, PRIORS[dimension], nowMs);
-    const bin = (errors.bins[binOf(predictedMs, sample.targetMs)] ??= {
-      quantile: quantileFrom(errors.pooled, nowMs),
+    const index = binOf(dimension, predictedMs, sample);
+    const bin = (errors.bins[index] ??= {
+      quantile: quantileFrom(this.#inherited(dimension, errors, index, nowMs), nowMs),
       coverage: { samples: 0, exceeded: 0 },
     });
-    fadeQuantile(bin.quantile, errors.pooled, nowMs);
+    if (isSilent(bin.quantile, nowMs)) {
+      fadeQuantile(bin.quantile, this.#inherited(dimension, errors, index, nowMs), nowMs);
+    }
     bin.coverage.samples += 1;
     if (actualMs > boundMs) bin.coverage.exceeded += 1;
 
     const bias = this.#bias[dimension];
-    const residual = Math.log(actualMs / (predictedMs + this.#floorMs[dimension]));
+    const usualMs = errors.usualMs ?? actualMs;
+    errors.usualMs = usualMs + (actualMs - usualMs) / USUAL_SAMPLES;
+    const offsetMs = OFFSET_RATIO * usualMs;
+    const residual = Math.log((actualMs + offsetMs) / (predictedMs + offsetMs));
     const sharedResidual = residual - bias.at(tenantId, nowMs);
     bias.learn(tenantId, residual - bin.quantile.mean, nowMs);
     learnResidual(bin.quantile, sharedResidual, exceedanceRatio, nowMs);
@@ -192,16 +210,36 @@ export class Calibration {
     }
   }
 
-  /** Where a bin says nothing, or nothing of late. */
-  #quantileOf(
+  /** What a bin says, where it says nothing, or nothing of late. */
+  #believed(
     dimension: ForecastDimension,
-    pooled: ResidualQuantileState | undefined,
-    bin: ResidualQuantileState | undefined,
+    errors: ProfileErrors | undefined,
+    index: number,
     nowMs: number,
   ): ResidualQuantile {
-    const prior = PRIORS[dimension];
-    const shared = pooled === undefined ? prior : fadedQuantile(pooled, prior, nowMs);
-    return bin === undefined ? shared : fadedQuantile(bin, shared, nowMs);
+    if (errors === undefined) return PRIORS[dimension];
+    const inherited = this.#inherited(dimension, errors, index, nowMs);
+    const bin = errors.bins[index];
+    return bin === undefined ? inherited : fadedQuantile(bin.quantile, inherited, nowMs);
+  }
+
+  /**
+   * What a bin begins with and comes back to: the errors of the forecasts next below, which if anything
+   * fell short by more. A bin that was refused everything would otherwise never learn that it need not.
+   */
+  #inherited(
+    dimension: ForecastDimension,
+    errors: ProfileErrors,
+    index: number,
+    nowMs: number,
+  ): ResidualQuantile {
+    const pooled = fadedQuantile(errors.pooled, PRIORS[dimension], nowMs);
+    const lowest = index - (index % RATIO_BINS);
+    for (let below = index - 1; below >= lowest; below--) {
+      const bin = errors.bins[below];
+      if (bin !== undefined) return fadedQuantile(bin.quantile, pooled, nowMs);
+    }
+    return pooled;
   }
 }
 
@@ -209,9 +247,12 @@ function noBins(): undefined[] {
   return Array.from({ length: BINS }, () => undefined);
 }
 
-function binOf(predictedMs: number, targetMs: number): number {
+function binOf(
+  dimension: ForecastDimension,
+  predictedMs: number,
+  { targetMs, outputTokens = Infinity }: CalibrationContext,
+): number {
   const ratio = predictedMs / targetMs;
-  if (ratio < 0.25) return 0;
-  if (ratio < 0.5) return 1;
-  return ratio < 1 ? 2 : 3;
+  const bin = ratio < 0.75 ? Math.floor(4 * ratio) : 3;
+  return dimension === "tpot" && outputTokens < SHORT_OUTPUT_TOKENS ? RATIO_BINS + bin : bin;
 }

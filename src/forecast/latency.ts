@@ -31,8 +31,8 @@ export interface LatencyForecast {
 
 /** Prefill takes no more of a step's time than this, or a decode would never end. */
 const PREFILL_TIME_RATIO_MAX = 0.95;
-/** What `prefillTimeRatio` looks back on; work that waits now was offered in that time. */
-const PREFILL_MEMORY_MS = 2000;
+/** Tokens that a resident is taken to have before it at the least: fewer come almost at once. */
+const RESIDENT_TOKENS_MIN = 64;
 /** Mirrors the engine's step budget: how much of a TBT target it plans to use, and the least prefill of a step. */
 const KEPT_TBT_RATIO = 0.9;
 const KEPT_PREFILL_TOKENS_MIN = 16;
@@ -75,16 +75,16 @@ export function forecastLatency(
     Math.min(decodes + 1, load.sequencesMax),
     Math.min(kvTokens + promptTokens + outputTokens / 2, load.kvTokensMax),
   );
-  const backlogMs =
-    speedRatio * (step.tokenMs * load.prefillTokens + step.attendedPairMs * load.prefillPairs);
   const stepMs = speedRatio * besideMs;
+  const tpotMs = stepMs / (1 - prefillTimeRatio(load));
   return {
     ttftMs: waits.slotMs + waits.kvMs + ttftMs,
-    tpotMs: stepMs / (1 - prefillTimeRatio(load, backlogMs)),
-    residentsTpotMs: stepMs / (1 - prefillTimeRatio(load, speedRatio * prefillMs)),
+    tpotMs,
+    residentsTpotMs: Math.max(tpotMs, stepMs + (speedRatio * prefillMs) / residentTokens(load)),
     longestStepMs: load.keepsTbt
-      ? stepMs
-      : stepMs + (speedRatio * prefillMs * Math.min(queuedTokens, roomTokens)) / queuedTokens,
+      ? speedRatio * besideMs
+      : speedRatio * besideMs +
+        (speedRatio * prefillMs * Math.min(queuedTokens, roomTokens)) / queuedTokens,
     kvPeakTokens: load.kvTokensExpected + promptTokens + outputTokens,
   };
 }
@@ -149,7 +149,12 @@ function prefillRoomTokens(
   return Math.min(roomTokens, keptTokens);
 }
 
-/** Offered of late: what was computed, and what still waits to be. */
-function prefillTimeRatio(load: ReplicaLoad, waitingMs: number): number {
-  return Math.min(PREFILL_TIME_RATIO_MAX, load.prefillTimeRatio + waitingMs / PREFILL_MEMORY_MS);
+function prefillTimeRatio(load: ReplicaLoad): number {
+  return Math.min(PREFILL_TIME_RATIO_MAX, load.prefillTimeRatio);
+}
+
+/** What those who are there have before them in the mean: over so many tokens a stall is spread. */
+function residentTokens({ kvTokens, kvTokensExpected, sequences }: ReplicaLoad): number {
+  const leftTokens = (kvTokensExpected - kvTokens) / Math.max(1, sequences);
+  return Math.max(RESIDENT_TOKENS_MIN, leftTokens);
 }

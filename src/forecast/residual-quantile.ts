@@ -21,10 +21,10 @@ const SAMPLE_WEIGHT_MIN = 0.01;
 /** Where learning starts from counts as so many samples. */
 const PRIOR_SAMPLES = 10;
 /** By so much, less the exceedance ratio's part, one exceedance moves the quantile. */
-const STEP_DEVIATIONS = 0.5;
+const STEP_DEVIATIONS = 0.35;
 /** No sample counts as further out than this: one stall must not hide what comes after it. */
 const OUTLIER_DEVIATIONS = 6;
-const DEVIATIONS = { min: 0.5, max: 12 } as const;
+const DEVIATIONS = { min: 0.5, max: 7 } as const;
 const DEVIATION_MIN = 0.01;
 /** Bounds are between a sixteenth and sixteen times the forecast. */
 const LOG = { min: -Math.log(16), max: Math.log(16) } as const;

@@ -113,17 +113,20 @@ export class Placement {
     const cachedTokens = Math.floor(Math.min(1, hitRatio) * promptTokens);
     const waits = this.#parts.waits.of(replica, load, promptTokens - cachedTokens, nowMs);
     const forecast = forecastLatency({ promptTokens, cachedTokens, outputTokens }, load, waits);
-    const context = { profile: replica.profile, tenantId: offer.tenantId };
+    const { profile } = replica;
+    const { tenantId } = offer;
+    // Written out here and below: spreads would be most of what a decision costs.
+    const ofTtft = { profile, tenantId, outputTokens, targetMs: limits.ttftLimitMs };
+    const ofTpot = { profile, tenantId, outputTokens, targetMs: limits.tpotLimitMs };
     const foreseen = {
-      ttft: this.#bound("ttft", forecast, { ...context, targetMs: limits.ttftLimitMs }, nowMs),
-      tpot: this.#bound("tpot", forecast, { ...context, targetMs: limits.tpotLimitMs }, nowMs),
+      ttft: this.#bound("ttft", forecast.ttftMs, ofTtft, nowMs),
+      tpot: this.#bound("tpot", forecast.tpotMs, ofTpot, nowMs),
     };
     const { headroomRatio } = checkFeasible({
       bounds: {
         ttftMs: foreseen.ttft.boundMs,
         tpotMs: foreseen.tpot.boundMs,
-        residentsTpotMs:
-          forecast.residentsTpotMs * (foreseen.tpot.boundMs / foreseen.tpot.predictedMs),
+        residentsTpotMs: this.#residentsBoundMs(forecast, profile, load, nowMs),
         longestStepMs: forecast.longestStepMs,
         e2eMs:
           foreseen.ttft.boundMs + foreseen.tpot.boundMs * Math.max(0, request.outputTokensHigh - 1),
@@ -137,6 +140,7 @@ export class Placement {
     });
     return {
       replicaId: replica.replicaId,
+      tighteningRatio: tighteningRatioOf(limits.tpotLimitMs, load),
       replica,
       cachedTokens,
       foreseen,
@@ -151,18 +155,31 @@ export class Placement {
     };
   }
 
+  /** Held against the tightest of them, whoever's it is. */
+  #residentsBoundMs(
+    { residentsTpotMs }: LatencyForecast,
+    profile: string,
+    { tightestTpotMs: targetMs }: ReplicaLoad,
+    nowMs: number,
+  ): number {
+    const { calibration, mechanisms } = this.#parts;
+    if (!mechanisms.margin || targetMs === Infinity) return residentsTpotMs;
+    const context = { profile, tenantId: "", targetMs };
+    return calibration.upperBoundMs("tpot", residentsTpotMs, context, nowMs);
+  }
+
   #bound(
     dimension: "ttft" | "tpot",
-    forecast: LatencyForecast,
-    context: Pick<PastForecast, "profile" | "tenantId" | "targetMs">,
+    predictedMs: number,
+    context: Required<Omit<PastForecast, "predictedMs" | "boundMs">>,
     nowMs: number,
   ): PastForecast {
     const { calibration, mechanisms } = this.#parts;
-    const predictedMs = dimension === "ttft" ? forecast.ttftMs : forecast.tpotMs;
+    const { profile, tenantId, outputTokens, targetMs } = context;
     const boundMs = mechanisms.margin
       ? calibration.upperBoundMs(dimension, predictedMs, context, nowMs)
       : predictedMs;
-    return { ...context, predictedMs, boundMs };
+    return { profile, tenantId, outputTokens, targetMs, predictedMs, boundMs };
   }
 
   /**
@@ -220,13 +237,24 @@ export class Placement {
 
 const UNGUARDED = { tightestTpotMs: Infinity, tightestTbtMs: Infinity } as const;
 
+/** By how much a request's TPOT target is tighter than any that binds the replica already. */
+function tighteningRatioOf(
+  tpotLimitMs: number,
+  { sequences, tightestTpotMs }: ReplicaLoad,
+): number {
+  if (sequences === 0 || tpotLimitMs === Infinity || tightestTpotMs <= tpotLimitMs) return 0;
+  return tightestTpotMs === Infinity ? 1 : 1 - tpotLimitMs / tightestTpotMs;
+}
+
 function isFit(
   replica: Replica,
   request: PoolRequest,
   nowMs: number,
   slotsToCome: 0 | 1 = 0,
 ): boolean {
+  const freeSlots = replica.freeSlots + slotsToCome;
+  // Asked of every replica for everybody who waits, and then this is mostly why not.
+  if (freeSlots <= 0) return false;
   const facts = replica.factsAt(nowMs);
-  const freeSlots = facts.freeSlots + slotsToCome;
   return whyNot({ ...facts, freeSlots }, request.offer) === undefined;
 }

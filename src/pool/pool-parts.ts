@@ -25,7 +25,7 @@ import { TokenEstimate } from "./token-estimate.ts";
 
 /** Replicas come, go and change their speed; what a pool can do is measured anew after so long. */
 const CAPACITY_AGE_MS_MAX = 1_000;
-const HOLD_BACK_INTERVAL_MS = 1_000;
+const PROMISES_INTERVAL_MS = 1_000;
 
 /** The cores that a pool is made of, each over its own part of the state. */
 export class PoolParts {
@@ -37,13 +37,13 @@ export class PoolParts {
   readonly tenants: TenantBook;
   readonly queue: WaitQueue;
   readonly displacement: Displacement;
+  readonly holdBack: HoldBack;
   readonly retryAfter: RetryAfter;
   readonly intake: IntakeParts;
   readonly waits: ReplicaWaits;
   readonly placement: Placement;
   readonly teacher: Teacher;
   readonly #state: PoolState;
-  readonly #holdBack: HoldBack;
   readonly #calibration: Calibration;
 
   constructor(state: PoolState, limits: PoolLimits, mechanisms: Mechanisms) {
@@ -67,7 +67,7 @@ export class PoolParts {
       state.queue,
     );
     this.displacement = new Displacement({}, state.displacement);
-    this.#holdBack = new HoldBack({}, state.holdBack);
+    this.holdBack = new HoldBack({}, state.holdBack);
     this.retryAfter = new RetryAfter({}, state.retryAfter);
     this.#calibration = new Calibration({}, state.calibration);
     const outputLengths = new OutputLengths({}, state.outputLengths);
@@ -77,7 +77,7 @@ export class PoolParts {
     this.placement = new Placement({
       calibration: this.#calibration,
       waits: this.waits,
-      holdBack: this.#holdBack,
+      holdBack: this.holdBack,
       mechanisms,
       random: this.random,
     });
@@ -103,11 +103,12 @@ export class PoolParts {
     return this.capacity(nowMs)?.rateMsPerMs ?? 0;
   }
 
-  /** Lets more or less excess in, by whether promises hold. */
-  holdBack(nowMs: number): void {
-    if (nowMs - (this.#state.heldBackAtMs ?? -Infinity) < HOLD_BACK_INTERVAL_MS) return;
-    this.#state.heldBackAtMs = nowMs;
-    this.#holdBack.update(this.tenants.isAnyBurning(nowMs), nowMs);
+  /** Lets in as much excess as promises allow. */
+  watchPromises(nowMs: number): void {
+    if (nowMs - (this.#state.promisesWatchedAtMs ?? -Infinity) < PROMISES_INTERVAL_MS) return;
+    this.#state.promisesWatchedAtMs = nowMs;
+    this.holdBack.rise(nowMs);
+    if (this.tenants.isAnyBurning(nowMs)) this.holdBack.broken(nowMs);
   }
 
   /** Follows the configuration's replicas, and forgets what is remembered of those that have left. */
@@ -129,7 +130,7 @@ export class PoolParts {
     this.tenants.checkInvariants();
     this.replicas.checkInvariants((leaseId) => this.leases.get(leaseId)?.isLost === false);
     this.displacement.checkInvariants();
-    this.#holdBack.checkInvariants();
+    this.holdBack.checkInvariants();
     this.retryAfter.checkInvariants();
     this.#calibration.checkInvariants();
     this.intake.outputLengths.checkInvariants();

@@ -41,7 +41,7 @@ export interface PoolState {
   readonly relearnUntilMs: number;
   wakeAtMs?: number;
   capacity?: Capacity & { readonly measuredAtMs: number };
-  heldBackAtMs?: number;
+  promisesWatchedAtMs?: number;
 }
 
 /** Verdicts of this life of the pool. */

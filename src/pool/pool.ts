@@ -176,7 +176,7 @@ export class Pool {
 
   #expire(nowMs: number): PoolEffect[] {
     for (const lease of this.#parts.leases.removeExpired(nowMs)) this.#release(lease);
-    this.#parts.holdBack(nowMs);
+    this.#parts.watchPromises(nowMs);
     return this.#reception.dropDue(nowMs);
   }
 

@@ -132,14 +132,36 @@ export class Reception {
   /** Dispatches a request that waits, if it can be. Where only one replica changed, that one is asked first. */
   #tryWaiting(requestId: RequestId, nowMs: number, changed?: Replica): PoolEffect[] {
     const request = this.#list.get(requestId);
-    if (!request.isInProfile && this.#claim(request, nowMs)) this.#list.promote(request, nowMs);
-    const moment = { nowMs, isQueueEmpty: false };
-    const isPossible =
-      changed === undefined || this.#parts.placement.couldTake(request, changed, moment);
-    const { chosen } = isPossible ? this.#place(request, nowMs) : NOWHERE;
+    const chosen =
+      this.#placeWaiting(request, nowMs, changed) ?? this.#placePromoted(request, nowMs, changed);
     if (chosen === undefined) return this.#dispatcher.displaceFor(request, nowMs);
     const account = this.#list.take(requestId);
     return [this.#dispatcher.dispatch(request, chosen, account, nowMs)];
+  }
+
+  #placeWaiting(request: PoolRequest, nowMs: number, changed?: Replica): Option | undefined {
+    const moment = { nowMs, isQueueEmpty: false };
+    const isPossible =
+      changed === undefined || this.#parts.placement.couldTake(request, changed, moment);
+    return isPossible ? this.#place(request, nowMs).chosen : undefined;
+  }
+
+  /**
+   * Places an excess request as one in profile, if its tenant's guarantee covers it by now. Only then is
+   * the cost claimed: a request that cannot be served must not use up what another could.
+   */
+  #placePromoted(request: PoolRequest, nowMs: number, changed?: Replica): Option | undefined {
+    const { tenants } = this.#parts;
+    const { offer, costMs } = request;
+    const rateMsPerMs = this.#parts.rateMsPerMs(nowMs);
+    if (request.isInProfile) return undefined;
+    if (tenants.inProfileAfterMs(offer.tenantId, costMs, rateMsPerMs, nowMs) > 0) return undefined;
+    request.isInProfile = true;
+    const chosen = this.#placeWaiting(request, nowMs, changed);
+    request.isInProfile = chosen !== undefined && this.#claim(request, nowMs);
+    if (!request.isInProfile) return undefined;
+    this.#list.promote(request, nowMs);
+    return chosen;
   }
 
   /** Dispatches a request that has not waited. */

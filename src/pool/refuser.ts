@@ -34,7 +34,10 @@ export class Refuser {
     // Before what was claimed is given back: it is what the next request can be sure of.
     const rejection = this.#toRejection(request, facts, nowMs);
     this.#state.counts.rejected += 1;
-    if (request.isInProfile && this.#parts.mechanisms.guarantees) {
+    // What we could not serve was within the guarantee all the same, and stays counted there: otherwise
+    // a tenant that offers too much would be within it with all that is refused.
+    const isTakenBack = facts.reason === "withdrawn" || facts.reason === "unattainable";
+    if (isTakenBack && request.isInProfile && this.#parts.mechanisms.guarantees) {
       tenants.correct(tenantId, -costMs, this.#parts.rateMsPerMs(nowMs), nowMs);
     }
     this.#count(request, facts.reason, nowMs);
@@ -49,7 +52,9 @@ export class Refuser {
     nowMs: number,
   ) {
     if (reason === "withdrawn" || reason === "unattainable") return;
-    const { tenants } = this.#parts;
+    const { tenants, holdBack } = this.#parts;
+    // Without replicas there is no room that excess could have taken.
+    if (isInProfile && reason !== "no-replica") holdBack.refused(nowMs);
     if (!offer.isRetry) {
       tenants.count(offer.tenantId, { kind: "rejected", isInProfile }, nowMs);
       return;

@@ -19,6 +19,8 @@ export interface ProjectedFrom {
   readonly missing: number;
   /** Of requests that were reported and have ended since. */
   readonly releasedKvTokens: number;
+  /** Smoothed over more than one report. */
+  readonly prefillTimeRatio: number;
 }
 
 /** An engine that keeps TBT targets plans with what is left of them after a tenth for its own error. */
@@ -58,7 +60,7 @@ export function projectLoad(from: ProjectedFrom): ReplicaLoad {
     kvTokensMax: report.blockCount * report.blockTokens,
     kvTokensExpected:
       expectedKvTokens(from, reportedKvTokens) + ledgerRatio * ledger.expectedTokens,
-    prefillTimeRatio: report.prefillTimeRatio,
+    prefillTimeRatio: from.prefillTimeRatio,
     tightestTpotMs: residents.tightestTpotMs,
     tightestTbtMs: Math.min(residents.tightestTbtMs, report.tightestTbtMs ?? Infinity),
   };

@@ -1,3 +1,4 @@
+import type { AverageState } from "../base/average.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { ReplicaId } from "../protocol/ids.ts";
 import type { HealthOptions, ReplicaHealthState } from "./health.ts";
@@ -51,6 +52,7 @@ export interface ReplicaState {
   readonly health: ReplicaHealthState;
   readonly prefixes: PrefixIndexState;
   readonly speed: SpeedFactorState;
+  readonly prefillTime: AverageState;
 }
 
 /** A replica that nothing is known of yet. */
@@ -68,6 +70,7 @@ export function newReplicaState(settings: ReplicaSettings): ReplicaState {
     health: { failures: 0, stalls: [], ejections: 0 },
     prefixes: new Map(),
     speed: { logRatio: 0 },
+    prefillTime: { weight: 0 },
   };
 }
 

@@ -1,4 +1,5 @@
 import { assert } from "../base/assert.ts";
+import { DecayingAverage } from "../base/average.ts";
 import { hashText } from "../base/hash.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { LeaseId, ReplicaId } from "../protocol/ids.ts";
@@ -24,6 +25,8 @@ export const REPORT_AGE_MS_MAX = 2_000;
 /** An older report has missed a heartbeat: what keeps the replica from reporting may keep it from work. */
 const REPORT_AGE_MS_LATE = 1_000;
 const LATE_SPEED_RATIO = 1.5;
+/** What an answer will meet in its life is told by more than the two seconds that a report looks back on. */
+const PREFILL_TIME_HALF_LIFE_MS = 5_000;
 
 /** Why a replica gets requests, or does not: only a `ready` one does, if its health allows it. */
 export type ReplicaCondition = "ready" | "silent" | "draining" | "disconnected" | "removed";
@@ -40,6 +43,7 @@ export class Replica {
   readonly hash: number;
   readonly #residents: Residents;
   readonly #speed: SpeedFactor;
+  readonly #prefillTimeRatio: DecayingAverage;
   readonly #countsLedger: boolean;
   /** The last answer of `loadAt`, until something changes. */
   #load: { readonly nowMs: number; readonly load: ReplicaLoad } | undefined;
@@ -55,6 +59,10 @@ export class Replica {
     this.prefixes = new PrefixIndex(options.prefixKeysMax, state.prefixes);
     this.#residents = new Residents(state.residents);
     this.#speed = new SpeedFactor(state.speed);
+    this.#prefillTimeRatio = new DecayingAverage(
+      { halfLifeMs: PREFILL_TIME_HALF_LIFE_MS },
+      state.prefillTime,
+    );
     this.#countsLedger = options.countsLedger ?? true;
   }
 
@@ -154,6 +162,7 @@ export class Replica {
       strangers,
       missing,
       releasedKvTokens,
+      prefillTimeRatio: this.#prefillTimeRatio.value ?? report.prefillTimeRatio,
     });
     this.#load = { nowMs, load };
     return load;
@@ -220,6 +229,7 @@ export class Replica {
     state.report = report;
     state.reportAtMs = options.nowMs;
     state.releasedKvTokens = 0;
+    this.#prefillTimeRatio.add(report.prefillTimeRatio, options.nowMs);
     this.#load = undefined;
     const { lastDispatch } = report;
     if (lastDispatch?.epoch === options.epoch) this.#residents.acknowledge(lastDispatch.number);

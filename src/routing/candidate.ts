@@ -18,6 +18,11 @@ export interface Candidate {
   /** The least, over all targets, of the share that would be left of it; negative when one breaks. */
   readonly headroomRatio: number;
   readonly isFeasible: boolean;
+  /**
+   * By how much the request's TPOT target is tighter than any that binds the replica already, in [0, 1]:
+   * from then on it could hold fewer sequences.
+   */
+  readonly tighteningRatio: number;
   /** The forecast's upper bound. */
   readonly ttftMs: number;
   readonly reportAgeMs: number;

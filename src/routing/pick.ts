@@ -13,6 +13,12 @@ const AMPLE_HEADROOM_RATIO = 0.3;
 /** First tokens that differ by a smaller share than this come at the same time. */
 const NEAR_TTFT_RATIO = 0.02;
 
+/**
+ * What it counts against a replica that a request would bind it to a tighter TPOT than all that are there:
+ * like with like leaves the others room for larger batches (PolyServe, arXiv 2507.17769, bins by TPOT).
+ */
+export const TIGHTENING_WEIGHT = 0.25;
+
 /** How to pick. */
 export interface PickOptions {
   readonly random: Random;
@@ -66,8 +72,9 @@ function bestOf<Choice extends Candidate>(open: readonly Choice[], random: Rando
   return drawn(equals, random);
 }
 
-const missingHeadroom = ({ headroomRatio }: Candidate) =>
-  AMPLE_HEADROOM_RATIO - Math.min(headroomRatio, AMPLE_HEADROOM_RATIO);
+const missingHeadroom = ({ headroomRatio, tighteningRatio }: Candidate) =>
+  AMPLE_HEADROOM_RATIO -
+  Math.min(headroomRatio - TIGHTENING_WEIGHT * tighteningRatio, AMPLE_HEADROOM_RATIO);
 const ttftMsOf = ({ ttftMs }: Candidate) => ttftMs;
 // With this request, so that of two idle replicas the one that can do more comes first.
 const loadWithOneMore = (candidate: Candidate) => (candidate.sequences + 1) / capacityOf(candidate);

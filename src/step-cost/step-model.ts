@@ -36,8 +36,8 @@ const TERMS = 5;
 const MEMORY_STEPS = 500;
 /** The warm-up counts as so many steps. */
 const PRIOR_STEPS = 4;
-/** Rounds of the descent a step; the next step goes on where this one stopped. */
-const DESCENT_ROUNDS = 4;
+/** Of a coefficient's own weight, what pulls it towards where it is. */
+const RIDGE_RATIO = 1e-4;
 /** A clock tells no step from one that is shorter. */
 const DURATION_MS_MIN = 0.001;
 /** A step this much faster than predicted is a clock too coarse, and gets no more weight than that. */
@@ -48,7 +48,7 @@ const SPEEDUP_MAX = 4;
  * sequence and KV token.
  *
  * Least squares over relative errors, so that a stall among short steps says little, with older steps
- * fading. The sums are kept, and the coefficients descend along one axis at a time, never below
+ * fading. The sums are kept, and the coefficients are those of the least error of which none is below
  * zero; along an axis, or a mixture of axes, of which the steps say nothing, they stay where they are.
  */
 export class StepModel implements StepForecast {
@@ -56,6 +56,8 @@ export class StepModel implements StepForecast {
   /** Faded sums over steps of x·xᵀ, row by row, and of x·y, in relative terms. */
   readonly #products = new Float64Array(TERMS * TERMS);
   readonly #targets = new Float64Array(TERMS);
+  /** Room for the equations that give the coefficients, with their right side. */
+  readonly #system = new Float64Array(TERMS * (TERMS + 1));
 
   /** `prior` is believed as firmly as a few steps that showed each of its terms alone. */
   constructor(prior: StepCoefficients) {
@@ -89,23 +91,84 @@ export class StepModel implements StepForecast {
       }
       this.#targets[row] = kept * (this.#targets[row] ?? 0) + rowTerm * (durationMs / scaleMs);
     }
-    for (let round = 0; round < DESCENT_ROUNDS; round++) this.#descend();
+    this.#solve();
   }
 
-  /** Moves every coefficient in turn to where the error is least while the others stay. */
-  #descend(): void {
-    const coefficients = [...this.#coefficients];
-    for (let term = 0; term < TERMS; term++) {
-      const products = this.#products.subarray(term * TERMS, (term + 1) * TERMS);
-      const curvature = products[term] ?? 0;
-      if (curvature === 0) continue;
-      const slope = (this.#targets[term] ?? 0) - dot(coefficients, products);
-      coefficients[term] = Math.max(0, (coefficients[term] ?? 0) + slope / curvature);
+  /**
+   * Moves to where the error is least with no coefficient below zero, held a little by where they are:
+   * exactly, since tokens attended to and KV read are the same for a decode, and a descent along one
+   * axis at a time would need thousands of steps to tell them apart by the few prefills among them.
+   */
+  #solve(): void {
+    const before = this.#coefficients;
+    const isFree = before.map((_, term) => (this.#products[term * (TERMS + 1)] ?? 0) > 0);
+    // Each round leaves at least one coefficient at zero.
+    for (let round = 0; round <= TERMS; round++) {
+      this.#prepare(isFree);
+      const solved = eliminate(this.#system);
+      const negative = solved.findIndex((value) => value < 0);
+      if (negative === -1) {
+        const [fixedMs = 0, tokenMs = 0, attendedPairMs = 0, sequenceMs = 0, kvTokenMs = 0] =
+          solved;
+        this.#coefficients = [fixedMs, tokenMs, attendedPairMs, sequenceMs, kvTokenMs];
+        return;
+      }
+      for (const [term, value] of solved.entries()) if (value < 0) isFree[term] = false;
     }
-    const [fixedMs = 0, tokenMs = 0, attendedPairMs = 0, sequenceMs = 0, kvTokenMs = 0] =
-      coefficients;
-    this.#coefficients = [fixedMs, tokenMs, attendedPairMs, sequenceMs, kvTokenMs];
   }
+
+  /**
+   * Writes down the normal equations of the terms that are free. The others are zero, or stay where they
+   * are where nothing is known of them. A ridge pulls each term towards where it is, by so little of its
+   * own weight that it decides only what the steps leave open.
+   */
+  #prepare(isFree: readonly boolean[]): void {
+    for (let row = 0; row < TERMS; row++) {
+      const weight = this.#products[row * (TERMS + 1)] ?? 0;
+      const before = this.#coefficients[row] ?? 0;
+      for (let column = 0; column < TERMS; column++) {
+        const isUsed = isFree[row] === true && isFree[column] === true;
+        this.#system[row * (TERMS + 1) + column] = isUsed
+          ? (this.#products[row * TERMS + column] ?? 0)
+          : 0;
+      }
+      const own = row * (TERMS + 1) + row;
+      const right = row * (TERMS + 1) + TERMS;
+      if (isFree[row] === true) {
+        this.#system[own] = (1 + RIDGE_RATIO) * weight;
+        this.#system[right] = (this.#targets[row] ?? 0) + RIDGE_RATIO * weight * before;
+      } else {
+        this.#system[own] = 1;
+        this.#system[right] = weight === 0 ? before : 0;
+      }
+    }
+  }
+}
+
+/**
+ * Solves equations written row by row, the right side last, in place. The matrix is symmetric and positive
+ * definite, so Gauss needs no pivots.
+ */
+function eliminate(system: Float64Array): number[] {
+  const width = TERMS + 1;
+  const at = (row: number, column: number): number => system[row * width + column] ?? 0;
+  for (let pivot = 0; pivot < TERMS; pivot++) {
+    for (let row = pivot + 1; row < TERMS; row++) {
+      const factor = at(row, pivot) / at(pivot, pivot);
+      for (let column = pivot; column <= TERMS; column++) {
+        system[row * width + column] = at(row, column) - factor * at(pivot, column);
+      }
+    }
+  }
+  const values = [0, 0, 0, 0, 0];
+  for (let row = TERMS - 1; row >= 0; row--) {
+    let sum = at(row, TERMS);
+    for (let column = row + 1; column < TERMS; column++) {
+      sum -= at(row, column) * (values[column] ?? 0);
+    }
+    values[row] = sum / at(row, row);
+  }
+  return values;
 }
 
 /** Pairs of one of so many tokens and one it attends to: `startPosition` others, those before it, itself. */

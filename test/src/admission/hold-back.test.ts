@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { HoldBack } from "../../../src/admission/hold-back.ts";
 import { copyState } from "../../../src/base/plain-state.ts";
 
-const WINDOW_MS = 30_000;
 const BUSY = { queueIsEmpty: false, headroomRatio: 0.2 };
 
 describe("HoldBack", () => {
@@ -11,70 +10,69 @@ describe("HoldBack", () => {
     expect(new HoldBack().excessRatio(BUSY)).toBe(0.6);
   });
 
-  test("a burning tenant lowers the ratio once a window, down to its least", () => {
-    const holdBack = new HoldBack();
-    const ratios: number[] = [];
-    for (let nowMs = 0; nowMs <= 5 * WINDOW_MS; nowMs += 1_000) {
-      holdBack.update(true, nowMs);
-      if (nowMs % WINDOW_MS === 29_000) ratios.push(holdBack.excessRatio(BUSY));
-    }
-    const expected = [0.55, 0.5, 0.45, 0.4, 0.4];
-    expect(ratios).toHaveLength(expected.length);
-    for (const [index, ratio] of ratios.entries())
-      expect(ratio).toBeCloseTo(expected[index] ?? 0, 12);
+  test("a second with refusals in profile lowers the ratio once, however many there are", () => {
+    const one = new HoldBack();
+    const many = new HoldBack();
+    one.refused(1_000);
+    for (let nowMs = 1_000; nowMs < 2_000; nowMs += 10) many.refused(nowMs);
+    expect(one.excessRatio(BUSY)).toBeLessThan(0.6);
+    expect(many.excessRatio(BUSY)).toBeCloseTo(one.excessRatio(BUSY), 12);
+    many.refused(2_000);
+    expect(many.excessRatio(BUSY)).toBeLessThan(one.excessRatio(BUSY));
   });
 
-  test("while nobody burns the ratio rises by a hundredth a second, up to its most", () => {
-    const holdBack = new HoldBack();
-    for (let nowMs = 0; nowMs <= 10_000; nowMs += 250) holdBack.update(false, nowMs);
-    expect(holdBack.excessRatio(BUSY)).toBeCloseTo(0.7, 9);
-    for (let nowMs = 10_000; nowMs <= 60_000; nowMs += 250) holdBack.update(false, nowMs);
-    expect(holdBack.excessRatio(BUSY)).toBe(0.9);
+  test("while nobody is refused the ratio rises by the time that passes, up to its most", () => {
+    const seldom = new HoldBack();
+    const often = new HoldBack();
+    for (let nowMs = 0; nowMs <= 60_000; nowMs += 30_000) seldom.rise(nowMs);
+    for (let nowMs = 0; nowMs <= 60_000; nowMs += 250) often.rise(nowMs);
+    expect(seldom.excessRatio(BUSY)).toBeGreaterThan(0.6);
+    expect(often.excessRatio(BUSY)).toBeCloseTo(seldom.excessRatio(BUSY), 9);
+    often.rise(3_600_000);
+    expect(often.excessRatio(BUSY)).toBe(0.9);
   });
 
-  test("the ratio does not rise while a window's fall has still to show", () => {
+  test("one refusal takes what many seconds without one give back", () => {
     const holdBack = new HoldBack();
-    holdBack.update(true, 0);
-    holdBack.update(true, 20_000);
+    holdBack.rise(0);
+    holdBack.refused(0);
+    holdBack.rise(10_000);
+    expect(holdBack.excessRatio(BUSY)).toBeLessThan(0.6);
+    holdBack.rise(20_000);
+    expect(holdBack.excessRatio(BUSY)).toBeGreaterThan(0.6);
+  });
+
+  test("a broken promise lowers it once an interval, however often it is said", () => {
+    const holdBack = new HoldBack({ riseRatioPerSecond: 0 });
+    for (let nowMs = 0; nowMs < 30_000; nowMs += 1_000) holdBack.broken(nowMs);
     expect(holdBack.excessRatio(BUSY)).toBeCloseTo(0.55, 12);
+    holdBack.broken(30_000);
+    expect(holdBack.excessRatio(BUSY)).toBeCloseTo(0.5, 12);
   });
 
-  test("with nobody waiting and more than half of a target left, nothing is held back", () => {
+  test("nothing is held back while nobody waits and half of a target is free", () => {
     const holdBack = new HoldBack();
-    expect(holdBack.excessRatio({ queueIsEmpty: true, headroomRatio: 0.51 })).toBe(1);
+    expect(holdBack.excessRatio({ queueIsEmpty: true, headroomRatio: 0.6 })).toBe(1);
+    expect(holdBack.excessRatio({ queueIsEmpty: false, headroomRatio: 0.6 })).toBe(0.6);
     expect(holdBack.excessRatio({ queueIsEmpty: true, headroomRatio: 0.5 })).toBe(0.6);
-    expect(holdBack.excessRatio({ queueIsEmpty: false, headroomRatio: 0.9 })).toBe(0.6);
   });
 
-  const history = fc.array(
-    fc.record({ isBurning: fc.boolean(), gapMs: fc.integer({ min: -5_000, max: 90_000 }) }),
-    { maxLength: 60, size: "max" },
-  );
-
-  test("the ratio stays in its range whatever happens, clocks that run backwards included", () => {
+  test("whatever happens the ratio stays in its range, and a copy of the state goes on the same", () => {
+    const event = fc.tuple(fc.constantFrom("rise", "refused", "broken"), fc.nat({ max: 100_000 }));
     fc.assert(
-      fc.property(history, (updates) => {
-        const holdBack = new HoldBack();
+      fc.property(fc.array(event, { size: "max" }), (events) => {
+        const holdBack = new HoldBack({ refusedRatio: 0.2 });
         let nowMs = 0;
-        for (const { isBurning, gapMs } of updates) {
-          const before = holdBack.state.ratio;
-          holdBack.update(isBurning, (nowMs += gapMs));
-          holdBack.checkInvariants();
-          const moved = holdBack.state.ratio - before;
-          expect(isBurning ? -moved : moved).toBeGreaterThanOrEqual(0);
+        for (const [kind, elapsedMs] of events) {
+          const copy = new HoldBack({ refusedRatio: 0.2 }, copyState(holdBack.state));
+          nowMs += elapsedMs;
+          for (const one of [holdBack, copy]) {
+            one[kind](nowMs);
+            one.checkInvariants();
+          }
+          expect(copy.state).toEqual(holdBack.state);
         }
       }),
     );
-  });
-
-  test("a copy of the state goes on as the original does", () => {
-    const holdBack = new HoldBack();
-    holdBack.update(true, 1_000);
-    const copy = new HoldBack({}, copyState(holdBack.state));
-    for (const revived of [holdBack, copy]) {
-      revived.update(true, 20_000);
-      revived.update(false, 25_000);
-    }
-    expect(copy.state).toEqual(holdBack.state);
   });
 });
