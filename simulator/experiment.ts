@@ -11,6 +11,7 @@ import { PoolDispatcher } from "./pool-dispatcher.ts";
 import { costReferenceOf, priceOf } from "./reference-cost.ts";
 import type { RequestRecord } from "./request-record.ts";
 import { Scorecard } from "./scorecard.ts";
+import type { SimulatedReplicaOptions } from "./simulated-replica.ts";
 import { replicaUrl, Simulation, tenantsOf } from "./simulation.ts";
 import type { LoadBasis } from "./workloads/scenarios.ts";
 import { generateArrivals } from "./workloads/workload.ts";
@@ -31,6 +32,8 @@ export interface ExperimentOptions {
   readonly faults?: readonly Fault[];
   readonly clients?: ClientBehaviour;
   readonly delayMs?: number;
+  /** How the engines schedule; first come, first served, without regard to gaps, unless given. */
+  readonly engine?: Pick<SimulatedReplicaOptions, "policy" | "keepsTbt">;
   /** Is shown every request that has ended, counted or not. */
   readonly onRecord?: (record: RequestRecord) => void;
 }
@@ -97,6 +100,7 @@ export function runExperiment(options: ExperimentOptions): ExperimentResult {
     tellsDeadlines: createPolicy === undefined,
     ...(options.clients !== undefined && { clients: options.clients }),
     ...(options.delayMs !== undefined && { delayMs: options.delayMs }),
+    ...(options.engine !== undefined && { engine: options.engine }),
   });
   const { world, links, gateway } = simulation;
   for (const fault of options.faults ?? []) {

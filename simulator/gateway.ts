@@ -179,7 +179,9 @@ export class Gateway {
     const { world, tellsDeadlines } = this.#options;
     const { tenant } = attempt.call.options;
     const { dispatch } = attempt;
-    const { tbtMaxMs } = tenant.targets;
+    const { tbtMaxMs, tpot } = tenant.targets;
+    // As the edge does: an engine that keeps every gap keeps the mean.
+    const tbtTargetMs = tbtMaxMs ?? tpot?.limitMs;
     const deadlineAtMs = world.nowMs + dispatch.firstTokenBudgetMs;
     link.send({
       id: attempt.attemptId,
@@ -189,7 +191,7 @@ export class Gateway {
       priority: 0,
       dispatch: dispatch.dispatch,
       ...(tellsDeadlines && deadlineAtMs < Infinity && { firstTokenDeadlineAtMs: deadlineAtMs }),
-      ...(tbtMaxMs !== undefined && { tbtTargetMs: tbtMaxMs }),
+      ...(tbtTargetMs !== undefined && { tbtTargetMs }),
     });
   }
 

@@ -49,7 +49,9 @@ function replicaHeaders(
   dispatch: Dispatch,
   settings: Settings,
 ): Record<string, string> {
-  const { tbtMaxMs: tbtMs } = call.tenant.targets;
+  const { tbtMaxMs, tpot } = call.tenant.targets;
+  // A promise on the mean gap is kept if every gap keeps it; an engine paces its prefill by that.
+  const tbtMs = tbtMaxMs ?? tpot?.limitMs;
   return {
     "content-type": "application/json",
     accept: call.isStreamed ? "text/event-stream" : "application/json",

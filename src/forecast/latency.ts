@@ -76,15 +76,21 @@ export function forecastLatency(
     Math.min(kvTokens + promptTokens + outputTokens / 2, load.kvTokensMax),
   );
   const stepMs = speedRatio * besideMs;
-  const tpotMs = stepMs / (1 - prefillTimeRatio(load));
+  // An engine that keeps a gap has no step with prefill that is longer, so that no mean is either.
+  const keptMs = Math.max(stepMs, KEPT_TBT_RATIO * load.keptTbtMs);
+  const tpotMs = Math.min(keptMs, stepMs / (1 - prefillTimeRatio(load)));
   return {
     ttftMs: waits.slotMs + waits.kvMs + ttftMs,
     tpotMs,
-    residentsTpotMs: Math.max(tpotMs, stepMs + (speedRatio * prefillMs) / residentTokens(load)),
-    longestStepMs: load.keepsTbt
-      ? speedRatio * besideMs
-      : speedRatio * besideMs +
-        (speedRatio * prefillMs * Math.min(queuedTokens, roomTokens)) / queuedTokens,
+    residentsTpotMs: Math.min(
+      keptMs,
+      Math.max(tpotMs, stepMs + (speedRatio * prefillMs) / residentTokens(load)),
+    ),
+    longestStepMs:
+      load.keptTbtMs < Infinity
+        ? speedRatio * besideMs
+        : speedRatio * besideMs +
+          (speedRatio * prefillMs * Math.min(queuedTokens, roomTokens)) / queuedTokens,
     kvPeakTokens: load.kvTokensExpected + promptTokens + outputTokens,
   };
 }
@@ -141,8 +147,8 @@ function prefillRoomTokens(
   prefillTokenMs: number,
 ): number {
   const roomTokens = Math.max(1, load.batchTokensMax - decodes);
-  if (!load.keepsTbt) return roomTokens;
-  const roomMs = (KEPT_TBT_RATIO * load.tightestTbtMs) / load.speedRatio - decodesMs;
+  if (load.keptTbtMs === Infinity) return roomTokens;
+  const roomMs = (KEPT_TBT_RATIO * load.keptTbtMs) / load.speedRatio - decodesMs;
   // A target that decodes alone would miss is not kept: the engine does not hold prefill back for it.
   if (roomMs < 0 || prefillTokenMs === 0) return roomTokens;
   const keptTokens = Math.max(KEPT_PREFILL_TOKENS_MIN, Math.floor(roomMs / prefillTokenMs));

@@ -17,11 +17,11 @@ export interface ResidualQuantileState {
 }
 
 /** A sample's weight in mean and variance; it is more while there are few. */
-const SAMPLE_WEIGHT_MIN = 0.01;
+const SAMPLE_WEIGHT_MIN = 0.004;
 /** Where learning starts from counts as so many samples. */
 const PRIOR_SAMPLES = 10;
 /** By so much, less the exceedance ratio's part, one exceedance moves the quantile. */
-const STEP_DEVIATIONS = 0.35;
+const STEP_DEVIATIONS = 0.08;
 /** No sample counts as further out than this: one stall must not hide what comes after it. */
 const OUTLIER_DEVIATIONS = 6;
 const DEVIATIONS = { min: 0.5, max: 7 } as const;

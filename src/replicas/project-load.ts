@@ -49,7 +49,7 @@ export function projectLoad(from: ProjectedFrom): ReplicaLoad {
     speedRatio,
     batchTokensMax: hello.batchTokensMax,
     sequencesMax: hello.sequencesMax,
-    keepsTbt: hello.keepsTbt,
+    keptTbtMs: keptTbtMsOf(from),
     prefillTokens: leftTokens + ledgerRatio * ledger.prefillTokens,
     prefillPairs: leftPairs + ledgerRatio * ledger.prefillPairs,
     sequences: Math.max(
@@ -62,8 +62,13 @@ export function projectLoad(from: ProjectedFrom): ReplicaLoad {
       expectedKvTokens(from, reportedKvTokens) + ledgerRatio * ledger.expectedTokens,
     prefillTimeRatio: from.prefillTimeRatio,
     tightestTpotMs: residents.tightestTpotMs,
-    tightestTbtMs: Math.min(residents.tightestTbtMs, report.tightestTbtMs ?? Infinity),
+    tightestTbtMs: residents.tightestTbtMs,
   };
+}
+
+/** What the engine paces prefill by: the tightest target that it was told, which may be a mean one. */
+function keptTbtMsOf({ hello, report }: ProjectedFrom): number {
+  return hello.keepsTbt ? (report.tightestTbtMs ?? Infinity) : Infinity;
 }
 
 interface Pace {
@@ -75,7 +80,8 @@ interface Pace {
 }
 
 /** Every step costs what its decodes cost; so many steps are needed as prefill has to be cut into. */
-function paceOf({ hello, report, step, speedRatio }: ProjectedFrom): Pace {
+function paceOf(from: ProjectedFrom): Pace {
+  const { hello, report, step, speedRatio } = from;
   const uncachedTokens = report.queuedUncachedTokens;
   const sequences = Math.min(report.runningRequests, hello.sequencesMax);
   const baseMs =
@@ -85,8 +91,9 @@ function paceOf({ hello, report, step, speedRatio }: ProjectedFrom): Pace {
   const workMs =
     speedRatio * (step.tokenMs * uncachedTokens + step.attendedPairMs * report.queuedAttendedPairs);
   let chunkTokens = Math.max(1, hello.batchTokensMax - sequences);
-  if (hello.keepsTbt && report.tightestTbtMs !== null && workMs > 0) {
-    const roomMs = KEPT_TARGET_RATIO * report.tightestTbtMs - baseMs;
+  const keptTbtMs = keptTbtMsOf(from);
+  if (keptTbtMs < Infinity && workMs > 0) {
+    const roomMs = KEPT_TARGET_RATIO * keptTbtMs - baseMs;
     // A target that decodes alone would miss is lost already, and the engine does not look at it.
     const allowedTokens = roomMs < 0 ? Infinity : (roomMs * uncachedTokens) / workMs;
     chunkTokens = Math.min(chunkTokens, Math.max(PREFILL_TOKENS_MIN, allowedTokens));

@@ -10,8 +10,11 @@ export interface ReplicaLoad {
   readonly speedRatio: number;
   readonly batchTokensMax: number;
   readonly sequencesMax: number;
-  /** True where the engine itself keeps prefill out of steps that would break a TBT target. */
-  readonly keepsTbt: boolean;
+  /**
+   * The gap that the engine itself keeps prefill from exceeding; `Infinity` where it keeps none, by what it
+   * said last.
+   */
+  readonly keptTbtMs: number;
   /** Prompt tokens that are neither computed nor cached. */
   readonly prefillTokens: number;
   readonly prefillPairs: number;
