@@ -88,13 +88,30 @@ describe("waiting in the pool", () => {
     }
   });
 
-  test("excess that comes to be within the guarantee while it waits is served as such", () => {
-    const { pool, leaseId } = aFullPool({ first: { share: NO_GUARANTEE } });
-    pool.offer(anOffer("early", { share: NO_GUARANTEE, ...PATIENT }), 1);
-    pool.offer(anOffer("late", PATIENT), 2);
-    expect(only("dispatch", pool.settle(leaseId, COMPLETED, 3))).toMatchObject([
-      { dispatch: { isInProfile: true } },
-    ]);
+  test("those who wait come before a newcomer that would not wait", () => {
+    const { pool } = aFullPool({ pool: { limits: { leaseMs: 1_000 } } });
+    pool.offer(anOffer("waits", PATIENT), 1);
+    pool.report(replicaIdOf(0), aReport(2), 990);
+    // The slot comes free with the lease's end, of which nobody has told the pool before this offer.
+    const effects = pool.offer(anOffer("newcomer", { overload: [{ kind: "reject" }] }), 1_000);
+    expect(dispatched(effects)).toEqual(["waits"]);
+    expect(Object.keys(refused(effects))).toEqual(["newcomer"]);
+  });
+
+  test("excess that can be served only within the guarantee is, and charged so, once that covers it", () => {
+    const short = { ...PATIENT, outputTokensMax: 5 };
+    // A pool that has just begun serves only what is guaranteed.
+    const pool = aReadyPool({ pool: { startedAtMs: 0 } });
+    pool.report(replicaIdOf(0), aReport(2, { runningRequests: 4 }), 1);
+    pool.offer(anOffer("early", { ...short, share: NO_GUARANTEE }), 2);
+    // The latest offer tells which share the tenant has.
+    pool.offer(anOffer("late", short), 2);
+    const served = pool.report(replicaIdOf(0), aReport(3), 2);
+    expect(dispatched(served)).toEqual(["late", "early"]);
+    const leases = [...pool.state.leases.values()];
+    expect(leases.map(({ account }) => account.isInProfile)).toEqual([true, true]);
+    const [tenant] = pool.state.tenants.values();
+    expect(tenant?.bucket.spentMs).toBe(leases.reduce((sum, { costMs }) => sum + costMs, 0));
     pool.checkInvariants();
   });
 
