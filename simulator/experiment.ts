@@ -4,6 +4,7 @@ import { LivePool } from "../src/tenants/live-configuration.ts";
 import type { ClientBehaviour } from "./client.ts";
 import type { Fault } from "./faults.ts";
 import { scheduleFault } from "./faults.ts";
+import type { GatewayTimeouts } from "./gateway.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
 import type { Policy } from "./policies/policy.ts";
 import { PolicyDispatcher } from "./policy-dispatcher.ts";
@@ -34,6 +35,8 @@ export interface ExperimentOptions {
   readonly delayMs?: number;
   /** How the engines schedule; first come, first served, without regard to gaps, unless given. */
   readonly engine?: Pick<SimulatedReplicaOptions, "policy" | "keepsTbt">;
+  /** When replicas are given up that say nothing; as a gateway's configuration has it unless given. */
+  readonly timeouts?: GatewayTimeouts;
   /** Is shown every request that has ended, counted or not. */
   readonly onRecord?: (record: RequestRecord) => void;
 }
@@ -43,7 +46,7 @@ export interface ExperimentResult {
   readonly simulation: Simulation;
 }
 
-const QUEUE_MAX = 1_024;
+const QUEUE_MAX = 10_000;
 /** After the last arrival the slowest answers still run; no target reaches so far. */
 const DRAIN_MS = 120_000;
 const EVENTS_MAX = 2 ** 31;
@@ -100,6 +103,7 @@ export function runExperiment(options: ExperimentOptions): ExperimentResult {
     tellsDeadlines: createPolicy === undefined,
     ...(options.clients !== undefined && { clients: options.clients }),
     ...(options.delayMs !== undefined && { delayMs: options.delayMs }),
+    ...(options.timeouts !== undefined && { timeouts: options.timeouts }),
     ...(options.engine !== undefined && { engine: options.engine }),
   });
   const { world, links, gateway } = simulation;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import type { ErrorCode } from "../../src/protocol/errors.ts";
-import type { ReplicaCondition } from "../../src/replicas/replica.ts";
+import type { ReplicaCondition } from "../../src/replicas/replica-condition.ts";
 import type { AdminAccess } from "../admin-client.ts";
 import { fetchStatus } from "../admin-client.ts";
 import type { Child } from "./child.ts";

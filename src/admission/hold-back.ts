@@ -25,8 +25,8 @@ export interface HoldBackOptions {
 }
 
 const DEFAULTS: HoldBackOptions = {
-  startRatio: 0.6,
-  ratioMin: 0.4,
+  startRatio: 0.75,
+  ratioMin: 0.5,
   ratioMax: 0.9,
   riseRatioPerSecond: 0.002,
   refusedRatio: 0.03,

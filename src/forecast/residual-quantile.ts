@@ -20,7 +20,10 @@ export interface ResidualQuantileState {
 const SAMPLE_WEIGHT_MIN = 0.004;
 /** Where learning starts from counts as so many samples. */
 const PRIOR_SAMPLES = 10;
-/** By so much, less the exceedance ratio's part, one exceedance moves the quantile. */
+/**
+ * By so much, less the exceedance ratio's part, one exceedance moves the quantile. Little, since one long
+ * prefill is met by all that decode beside it, and so many exceedances at once say no more than one.
+ */
 const STEP_DEVIATIONS = 0.08;
 /** No sample counts as further out than this: one stall must not hide what comes after it. */
 const OUTLIER_DEVIATIONS = 6;

@@ -1,6 +1,7 @@
 import type { ReplicaId, TenantId } from "../protocol/ids.ts";
 import type { HealthStatus } from "../replicas/health.ts";
-import type { Replica, ReplicaCondition } from "../replicas/replica.ts";
+import type { ReplicaCondition } from "../replicas/replica-condition.ts";
+import type { Replica } from "../replicas/replica.ts";
 import type { AttainmentCounts } from "../slo/attainment-window.ts";
 import type { PoolParts } from "./pool-parts.ts";
 import type { PoolState } from "./pool-state.ts";

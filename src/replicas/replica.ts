@@ -6,6 +6,8 @@ import type { LeaseId, ReplicaId } from "../protocol/ids.ts";
 import { ReplicaHealth } from "./health.ts";
 import { PrefixIndex } from "./prefix-index.ts";
 import { projectLoad } from "./project-load.ts";
+import type { ReplicaCondition } from "./replica-condition.ts";
+import { conditionOf, reportAgeMsOf } from "./replica-condition.ts";
 import type { ReplicaLoad } from "./replica-load.ts";
 import type {
   FitnessFacts,
@@ -20,16 +22,11 @@ import type { PredictedDuration } from "./speed-factor.ts";
 import { SpeedFactor } from "./speed-factor.ts";
 import { stepCostOf, tellsStepCost } from "./step-prior.ts";
 
-/** A replica whose last report is older may be dead or cut off, so nothing is sent to it. */
-export const REPORT_AGE_MS_MAX = 2_000;
 /** An older report has missed a heartbeat: what keeps the replica from reporting may keep it from work. */
 const REPORT_AGE_MS_LATE = 1_000;
 const LATE_SPEED_RATIO = 1.5;
 /** What an answer will meet in its life is told by more than the two seconds that a report looks back on. */
 const PREFILL_TIME_HALF_LIFE_MS = 5_000;
-
-/** Why a replica gets requests, or does not: only a `ready` one does, if its health allows it. */
-export type ReplicaCondition = "ready" | "silent" | "draining" | "disconnected" | "removed";
 
 /**
  * What we believe of one engine: its last report carried forward to the present, plus what we sent since.
@@ -114,11 +111,7 @@ export class Replica {
   }
 
   conditionAt(nowMs: number): ReplicaCondition {
-    const { isRemoved, isConnected, report } = this.state;
-    if (isRemoved) return "removed";
-    if (!isConnected) return "disconnected";
-    if (report === undefined || this.reportAgeMs(nowMs) > REPORT_AGE_MS_MAX) return "silent";
-    return report.draining ? "draining" : "ready";
+    return conditionOf(this.state, nowMs);
   }
 
   /** What decides, before any forecast, whether it can be sent a request. */
@@ -140,7 +133,7 @@ export class Replica {
 
   /** `Infinity` before the first report. */
   reportAgeMs(nowMs: number): number {
-    return this.state.report === undefined ? Infinity : Math.max(0, nowMs - this.state.reportAtMs);
+    return reportAgeMsOf(this.state, nowMs);
   }
 
   /**

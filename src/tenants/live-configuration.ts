@@ -22,7 +22,7 @@ export const CONFIGURATION_LIMITS = {
   /** Of one tenant or one replica at once. */
   requestsMax: 100_000,
   /** Requests that may wait in one pool. */
-  queueMax: 1_024,
+  queueMax: 10_000,
 } as const;
 
 const Target = z.strictObject({

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { POOL_LIMITS } from "../../../src/pool/pool-limits.ts";
-import { REPORT_AGE_MS_MAX } from "../../../src/replicas/replica.ts";
+import { REPORT_AGE_MS_MAX } from "../../../src/replicas/replica-condition.ts";
 import {
   aLivePool,
   anOffer,

@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { copyState } from "../../../src/base/plain-state.ts";
-import { REPORT_AGE_MS_MAX, Replica } from "../../../src/replicas/replica.ts";
+import { REPORT_AGE_MS_MAX } from "../../../src/replicas/replica-condition.ts";
+import { Replica } from "../../../src/replicas/replica.ts";
 import {
   aHello,
   aReplica,
