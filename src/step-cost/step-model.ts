@@ -40,6 +40,8 @@ const PRIOR_STEPS = 4;
 const RIDGE_RATIO = 1e-4;
 /** A clock tells no step from one that is shorter. */
 const DURATION_MS_MIN = 0.001;
+/** No step lasts an hour; the square of an absurd time is too small a weight for any arithmetic. */
+const DURATION_MS_MAX = 3_600_000;
 /** A step this much faster than predicted is a clock too coarse, and gets no more weight than that. */
 const SPEEDUP_MAX = 4;
 
@@ -80,7 +82,7 @@ export class StepModel implements StepForecast {
 
   /** Learns from one step. A duration that no clock can have measured is not looked at. */
   record(work: StepWork, durationMs: number): void {
-    if (!(durationMs >= DURATION_MS_MIN && durationMs < Infinity)) return;
+    if (!(durationMs >= DURATION_MS_MIN && durationMs <= DURATION_MS_MAX)) return;
     const scaleMs = Math.max(durationMs, this.predictMs(work) / SPEEDUP_MAX);
     const terms = termsOf(work).map((term) => term / scaleMs);
     const kept = 1 - 1 / MEMORY_STEPS;

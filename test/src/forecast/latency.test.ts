@@ -136,11 +136,30 @@ describe("forecastLatency", () => {
     expect(slow.longestStepMs).toBeCloseTo(2 * nominal.longestStepMs, 9);
   });
 
-  test("a backlog counts as a sign of more to come, for those that decode already with this prompt on top", () => {
-    const calm = forecastOf(REQUEST, { ...BUSY_LOAD, prefillTokens: 0, prefillPairs: 0 });
-    const { tpotMs, residentsTpotMs } = forecastOf(REQUEST, BUSY_LOAD);
-    expect(tpotMs).toBeGreaterThan(calm.tpotMs);
-    expect(residentsTpotMs).toBeGreaterThan(tpotMs);
+  test("a backlog is before a request's first token and before the residents' next ones, not among its own", () => {
+    const load = { ...BUSY_LOAD, prefillTimeRatio: 0 };
+    const calm = forecastOf(REQUEST, { ...load, prefillTokens: 0, prefillPairs: 0 });
+    const behind = forecastOf(REQUEST, load);
+    expect(behind.ttftMs).toBeGreaterThan(calm.ttftMs);
+    expect(behind.residentsTpotMs).toBeGreaterThan(calm.residentsTpotMs);
+    expect(behind.tpotMs).toBe(calm.tpotMs);
+  });
+
+  test("residents see the prefill that is known spread over what they have left, or their steady share", () => {
+    const { step, sequences, kvTokens } = BUSY_LOAD;
+    const prompts = { ...BUSY_LOAD, prefillTimeRatio: 0, prefillTokens: 0, prefillPairs: 0 };
+    const stallMs = (leftTokens: number) => {
+      const load = { ...prompts, kvTokensExpected: kvTokens + sequences * leftTokens };
+      const { residentsTpotMs, tpotMs } = forecastOf(REQUEST, load);
+      return residentsTpotMs - tpotMs;
+    };
+    const prefillMs = 2000 * step.tokenMs + (2000 * 2001 * step.attendedPairMs) / 2;
+    expect(stallMs(200)).toBeCloseTo(prefillMs / 200, 9);
+    expect(stallMs(1000)).toBeCloseTo(prefillMs / 1000, 9);
+    // Whoever has next to nothing left is gone before it could be hurt.
+    expect(stallMs(1)).toBeCloseTo(prefillMs / 64, 9);
+    const steady = forecastOf(REQUEST, { ...prompts, prefillTimeRatio: 0.8 });
+    expect(steady.residentsTpotMs).toBe(steady.tpotMs);
   });
 
   test("the longest step has as much prefill as there is, or as a step holds", () => {
@@ -157,19 +176,33 @@ describe("forecastLatency", () => {
   });
 
   test("an engine that keeps TBT opens no gap, and takes longer to the first token for it", () => {
-    const load = { ...BUSY_LOAD, tightestTbtMs: 30 };
-    const careless = forecastOf(REQUEST, load);
-    const careful = forecastOf(REQUEST, { ...load, keepsTbt: true });
+    const careless = forecastOf(REQUEST, BUSY_LOAD);
+    const careful = forecastOf(REQUEST, { ...BUSY_LOAD, keptTbtMs: 30 });
     expect(careless.longestStepMs).toBeGreaterThan(30);
     expect(careful.longestStepMs).toBeLessThan(30);
     expect(careful.ttftMs).toBeGreaterThan(careless.ttftMs);
   });
 
-  test("a TBT target that decodes alone miss holds no prefill back", () => {
-    const load = { ...BUSY_LOAD, tightestTbtMs: 2, keepsTbt: true };
-    expect(forecastOf(REQUEST, load).ttftMs).toBe(
-      forecastOf(REQUEST, { ...load, keepsTbt: false }).ttftMs,
+  test("a gap that an engine keeps bounds every mean gap, unless decodes alone are longer", () => {
+    const load = { ...BUSY_LOAD, prefillTimeRatio: 0.9 };
+    const decodesMs = forecastOf(REQUEST, { ...load, prefillTimeRatio: 0 }).tpotMs;
+    const gap = fc.double({ min: 1, max: 200, noNaN: true });
+    fc.assert(
+      fc.property(gap, gap, (one, other) => {
+        const kept = forecastOf(REQUEST, { ...load, keptTbtMs: Math.min(one, other) });
+        const looser = forecastOf(REQUEST, { ...load, keptTbtMs: Math.max(one, other) });
+        for (const key of ["tpotMs", "residentsTpotMs"] as const) {
+          expect(kept[key]).toBeLessThanOrEqual(Math.max(decodesMs, Math.min(one, other)));
+          expect(kept[key]).toBeLessThanOrEqual(looser[key]);
+          expect(looser[key]).toBeLessThanOrEqual(forecastOf(REQUEST, load)[key]);
+        }
+      }),
     );
+  });
+
+  test("a TBT target that decodes alone miss holds no prefill back", () => {
+    const missed = forecastOf(REQUEST, { ...BUSY_LOAD, keptTbtMs: 2 });
+    expect(missed.ttftMs).toBe(forecastOf(REQUEST, BUSY_LOAD).ttftMs);
   });
 
   test("an idle replica is the least that a request can have", () => {

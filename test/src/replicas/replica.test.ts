@@ -277,13 +277,27 @@ describe("Replica.loadAt()", () => {
     expect(replica.loadAt(1001).speedRatio).toBe(1);
   });
 
-  test("the tightest targets are those of our residents and of whoever else is there", () => {
-    const replica = aReplica({ report: { tightestTbtMs: 80 } });
-    expect(replica.loadAt(0)).toMatchObject({ tightestTpotMs: Infinity, tightestTbtMs: 80 });
+  test("the tightest targets are the promises to our residents, whatever gap the engine keeps", () => {
+    const replica = aReplica({ hello: { keepsTbt: true }, report: { tightestTbtMs: 40 } });
+    expect(replica.loadAt(0)).toMatchObject({ tightestTpotMs: Infinity, tightestTbtMs: Infinity });
     replica.take(aSentRequest((dispatchCount += 1), { tpotMs: 30, tbtMs: 60 }), 0);
     expect(replica.loadAt(0)).toMatchObject({ tightestTpotMs: 30, tightestTbtMs: 60 });
     replica.release(dispatchCount);
-    expect(replica.loadAt(0)).toMatchObject({ tightestTpotMs: Infinity, tightestTbtMs: 80 });
+    expect(replica.loadAt(0)).toMatchObject({ tightestTpotMs: Infinity, tightestTbtMs: Infinity });
+  });
+
+  test("a gap is kept by an engine that says that it keeps gaps, and which one", () => {
+    for (const [keepsTbt, tightestTbtMs, keptTbtMs] of [
+      [true, 40, 40],
+      [true, undefined, Infinity],
+      [false, 40, Infinity],
+    ] as const) {
+      const replica = aReplica({
+        hello: { keepsTbt },
+        report: tightestTbtMs === undefined ? {} : { tightestTbtMs },
+      });
+      expect(replica.loadAt(0).keptTbtMs).toBe(keptTbtMs);
+    }
   });
 
   test("is worked out once for an instant, until something happens", () => {

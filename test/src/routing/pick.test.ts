@@ -74,6 +74,20 @@ describe("pickReplica", () => {
     expect(pick([tight, roomy])).toBe(roomy);
   });
 
+  test("keeps like with like: a request goes where it tightens no target, unless that costs more headroom", () => {
+    const loose = candidate("loose", { headroomRatio: 0.29, tighteningRatio: 0.6, ttftMs: 20 });
+    const alike = candidate("alike", { headroomRatio: 0.21, sequences: 1 });
+    const full = candidate("full", { headroomRatio: 0.05, sequences: 1 });
+    expect(pick([loose, alike])).toBe(alike);
+    expect(pick([loose, full])).toBe(loose);
+  });
+
+  test("what a request would tighten counts for nothing where headroom is ample all the same", () => {
+    const loose = candidate("loose", { headroomRatio: 0.9, tighteningRatio: 1, ttftMs: 20 });
+    const tight = candidate("tight", { headroomRatio: 0.9, ttftMs: 100 });
+    expect(pick([tight, loose])).toBe(loose);
+  });
+
   test("sends a prompt to where its prefix is cached while no target is at risk", () => {
     const cold = candidate("cold", { headroomRatio: 0.9, ttftMs: 120 });
     const warm = candidate("warm", { headroomRatio: 0.35, ttftMs: 60, sequences: 1 });

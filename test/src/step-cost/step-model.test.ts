@@ -74,6 +74,32 @@ describe("StepModel", () => {
     );
   });
 
+  test("tells KV that decodes read from pairs that prefill attends to, by few prefills among many decodes", () => {
+    const truth = {
+      fixedMs: 4,
+      tokenMs: 0.014,
+      attendedPairMs: 1e-6,
+      sequenceMs: 0.01,
+      kvTokenMs: 3e-5,
+    };
+    const random = seededRandom(8);
+    const model = new StepModel({ ...truth, attendedPairMs: 4e-5, kvTokenMs: 3e-6 });
+    for (let step = 0; step < 5000; step++) {
+      let work = NO_WORK;
+      for (let sequences = 1 + Math.floor(random() * 60); sequences > 0; sequences--) {
+        work = addWork(work, workOfChunk(Math.floor(random() * 4000), 1));
+      }
+      const chunk = workOfChunk(Math.floor(random() * 12_000), 500 + Math.floor(random() * 3000));
+      if (step % 40 === 0) work = addWork(work, chunk);
+      model.record(work, durationMs(truth, work));
+    }
+    const prefill = workOfChunk(0, 20_000);
+    const decodes = { tokens: 100, attendedPairs: 4e5, sequences: 100, kvTokens: 4e5 };
+    for (const work of [prefill, decodes]) {
+      expect(Math.abs(model.predictMs(work) / durationMs(truth, work) - 1)).toBeLessThan(0.02);
+    }
+  });
+
   test("sees through noise and through rare stalls", () => {
     const truth = { ...PRIOR, tokenMs: 0.03, sequenceMs: 0.4, kvTokenMs: 0.001 };
     const random = seededRandom(5);
@@ -151,7 +177,7 @@ describe("StepModel", () => {
 
   test("a duration that no clock can have measured changes nothing", () => {
     const model = new StepModel(PRIOR);
-    for (const lastedMs of [0, -1, 1e-9, Number.NaN, Infinity]) {
+    for (const lastedMs of [0, -1, 1e-9, Number.NaN, 1e163, Infinity]) {
       model.record(workOfChunk(0, 10), lastedMs);
     }
     expect(model.coefficients).toEqual(PRIOR);
