@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { GenerateRequest } from "../../../gpu-backend/engine/generate-request.ts";
 import type { RowResult } from "../../../gpu-backend/engine/row-result.ts";
 import {
   aGenerateRequest,
@@ -161,6 +162,34 @@ describe("ends", () => {
       },
     ]);
     expect(engine.load()).toMatchObject({ runningRequests: 0, usedBlocks: 0 });
+  });
+
+  test("what a step would bring after the end is not looked at: stop is a stop, length is exact", () => {
+    const outputOf = (overrides: Partial<GenerateRequest>) => {
+      const engine = anEngine();
+      engine.submit(aGenerateRequest({ outputTokensMax: 9, ...overrides }), 0);
+      const events = [10, 42, 12].flatMap((tokenId) => runStep(engine, { tokenId }).events);
+      const tokenIds = events.flatMap((event) => (event.kind === "token" ? [event.tokenId] : []));
+      return { tokenIds, end: events.at(-1) };
+    };
+    expect(outputOf({ stopTokenIds: [42] })).toMatchObject({
+      tokenIds: [10, 42],
+      end: { reason: "stop", outputTokens: 2 },
+    });
+    expect(outputOf({ outputTokensMax: 2 })).toMatchObject({
+      tokenIds: [10, 42],
+      end: { reason: "length", outputTokens: 2 },
+    });
+  });
+
+  test("no stop token is allowed before the minimum, and one that comes all the same ends nothing", () => {
+    const engine = anEngine();
+    const request = { stopTokenIds: [42], outputTokensMin: 5, outputTokensMax: 9 };
+    engine.submit(aGenerateRequest(request), 0);
+    const steps = [10, 11, 42, 12, 13, 42].map((tokenId) => runStep(engine, { tokenId }));
+    const forbidden = steps.map(({ batch }) => batch?.rows[0]?.choice?.forbiddenTokenIds);
+    expect(forbidden).toEqual([[42], [42], [42], [42], [42], []]);
+    expect(steps.at(-1)?.events.at(-1)).toMatchObject({ reason: "stop", outputTokens: 6 });
   });
 
   test("a stop token at the length limit is a stop", () => {
@@ -380,6 +409,37 @@ describe("prefix hits", () => {
     expect(runStep(engine).tokensById).toEqual({ b: 40 });
     engine.submit(aGenerateRequest({ ...request, id: "c", cacheSalt: "one" }), 0);
     expect(runStep(engine).tokensById).toEqual({ c: 8 });
+  });
+
+  test("a request hits only what was computed with its own adapter", () => {
+    const engine = anEngine();
+    const request = { promptTokens: tokenRange(40), outputTokensMax: 1 };
+    const adapters = [undefined, "one", "two", "one", undefined];
+    const computed = adapters.map((adapter) => {
+      const named = adapter === undefined ? {} : { adapter };
+      engine.submit(aGenerateRequest({ ...request, ...named }), 0);
+      return runStep(engine).tokensById["a"];
+    });
+    expect(computed).toEqual([40, 40, 40, 8, 8]);
+  });
+
+  test("tells what can be hit and what no longer can, to whoever asked for it", () => {
+    const silent = anEngine();
+    const engine = anEngine({ logsEvents: true });
+    for (const served of [silent, engine]) {
+      served.submit(aGenerateRequest({ promptTokens: tokenRange(40), outputTokensMax: 1 }), 0);
+      runToEnd(served);
+    }
+    expect(silent.takeKvEvents(10)).toEqual([]);
+    const told = engine.takeKvEvents(10);
+    expect(told).toMatchObject([{ kind: "stored" }, { kind: "stored" }]);
+    engine.submit(aGenerateRequest({ promptTokens: tokenRange(8, 5000) }), 0);
+    runStep(engine);
+    expect(engine.resetPrefixCache()).toBe(false);
+    expect(engine.takeKvEvents(10)).toEqual([]);
+    runToEnd(engine);
+    expect(engine.resetPrefixCache()).toBe(true);
+    expect(engine.takeKvEvents(10)).toEqual([{ kind: "all-cleared" }]);
   });
 
   test("a request that is deferred twice before it runs is counted once", () => {
