@@ -99,6 +99,23 @@ test(
 );
 
 test(
+  "an engine whose thread breaks down fails what is open, says why, and exits with 1",
+  async () => {
+    const preload = new URL("../support/end-engine-thread.mjs", import.meta.url);
+    program = spawnEngine(["--port", "0", "--kv-blocks", "256"], SECRET, preload);
+    const running = await chat(await program.ready(), { stream: true });
+    program.child.kill("SIGUSR2");
+    const answer = await readStream(running);
+    expect(answer.finishReasons).toEqual([]);
+    expect(JSON.parse(answer.lastData)).toMatchObject({ error: { code: "upstream_error" } });
+    expect(await program.ended).toBe(1);
+    const reason = "The engine thread ended with code 1";
+    expect(program.log).toContainEqual(expect.objectContaining({ event: "engine-broken", reason }));
+  },
+  START_MS_MAX,
+);
+
+test(
   "with --exit-with-stdin the end of its input ends it, ready or not",
   async () => {
     program = spawnEngine(["--port", "0", "--exit-with-stdin"]);

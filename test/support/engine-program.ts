@@ -16,9 +16,14 @@ export interface EngineProgram {
   ready(): Promise<string>;
 }
 
-/** Starts `gpu-backend/main.ts`; whoever starts it ends it. */
-export function spawnEngine(flags: readonly string[], secret?: string): EngineProgram {
-  const child = spawn(process.execPath, ["--import", "tsx", MAIN, ...flags], {
+/** Starts `gpu-backend/main.ts`, behind the module `preload`; whoever starts it ends it. */
+export function spawnEngine(
+  flags: readonly string[],
+  secret?: string,
+  preload?: URL,
+): EngineProgram {
+  const preloads = preload === undefined ? [] : ["--import", preload.href];
+  const child = spawn(process.execPath, [...preloads, "--import", "tsx", MAIN, ...flags], {
     env: { ...process.env, SLUICE_REPLICA_SECRET: secret },
     stdio: ["pipe", "pipe", "pipe"],
   });
