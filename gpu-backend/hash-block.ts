@@ -2,8 +2,9 @@ import { createHash } from "node:crypto";
 import type { HashBlock } from "./engine/kv-cache/block-chain.ts";
 
 /**
- * Hashes a block onto its parent with SHA-256. Parent and adapter carry their lengths and tokens are
- * 32 bits each, so different arguments are different bytes; a hit across tenants would need a collision.
+ * Hashes a block onto its parent with SHA-256. Parent and adapter carry their lengths and tokens
+ * are 32 bits each, so different arguments are different bytes; a hit across tenants would need a
+ * collision.
  */
 export const hashBlock: HashBlock = (parent, tokens, adapter = "") => {
   const parentBytes = Buffer.from(parent, "utf8");

@@ -125,8 +125,8 @@ export class Engine {
   }
 
   /**
-   * Lets a request run whose KV has come from elsewhere into the prefix cache. It takes its place in the
-   * queue as if it had never waited for that. Nothing happens if it does not wait for any, or has ended.
+   * Lets a request run whose KV has come from elsewhere into the prefix cache. It takes its place in
+   * the queue as if it had never waited for that. Nothing happens if it awaits none, or has ended.
    */
   kvArrived(id: string): void {
     const sequence = this.#requests.find(id);

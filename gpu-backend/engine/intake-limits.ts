@@ -27,8 +27,8 @@ export class IntakeLimits {
     this.requestsMax = options.sequencesMax + options.queueMax;
     // With all its output, since a preempted sequence computes that again as part of its prompt.
     this.#contextTokens = chunkedPrefill ? contextTokens : Math.min(contextTokens, batchTokensMax);
-    // A tenant's share of the pool bounds a sequence as the context does: one that runs alone then always
-    // fits, and one that outgrows it ends by length.
+    // A tenant's share of the pool bounds a sequence as the context does: one that runs alone then
+    // always fits, and one that outgrows it ends by length.
     const poolTokens = options.sequenceBlocksMax * options.blockTokens;
     this.#sequenceTokensMax = Math.min(this.#contextTokens, poolTokens);
   }

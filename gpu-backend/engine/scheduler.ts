@@ -271,7 +271,8 @@ export class Scheduler {
   /** Adds what the budget has for a sequence, which may be nothing. */
   #share(rows: BatchRow[], budget: StepBudget, sequence: Sequence): void {
     const tokensMax = budget.tokensFor(sequence);
-    // What all that run have to compute in a step fitted into one when they were admitted, and can but shrink.
+    // What those that run have to compute fitted into one step when they were admitted, and can but
+    // shrink since.
     assert(
       this.#options.chunkedPrefill ||
         tokensMax >= sequence.stepTokensMax(sequence.uncomputedTokens),

@@ -37,7 +37,7 @@ export class Holdings {
     return this.#byId.keys();
   }
 
-  /** Throws unless the reference counts of the pool are exactly the block tables that hold each block. */
+  /** Throws unless the pool's reference counts are exactly the block tables that hold each block. */
   checkInvariants(shares: KvShares): void {
     const references = new Map<number, number>();
     for (const [id, { share, blocks, confirmedBlocks }] of this.#byId) {
