@@ -14,6 +14,11 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
           // By default one core stays free, which on two cores means one file after the other.
           maxWorkers: 2,
+          // A process for each file costs more than most files. Modules are evaluated anew for each
+          // all the same; what a test does to the process is undone after it.
+          isolate: false,
+          restoreMocks: true,
+          unstubEnvs: true,
           testTimeout: 30_000,
         },
       },
@@ -40,6 +45,11 @@ export default defineConfig({
           include: ["test/workers/**/*.test.ts"],
           globalSetup: ["test/support/scripted-upstream.ts"],
           sequence: { groupOrder: 2 },
+          maxWorkers: 2,
+          // One workerd for many files, whose storage is emptied before each.
+          isolate: false,
+          setupFiles: ["test/workers/support/empty-storage.ts"],
+          restoreMocks: true,
           testTimeout: 30_000,
         },
       },
