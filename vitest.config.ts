@@ -11,6 +11,7 @@ export default defineConfig({
             "test/architecture.test.ts",
             "test/{src,gpu-backend,simulation,cli}/**/*.test.ts",
           ],
+          globalSetup: ["test/support/compiled-engine.ts"],
           sequence: { groupOrder: 1 },
           // By default one core stays free, which on two cores means one file after the other.
           maxWorkers: 2,
@@ -57,9 +58,9 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
-          // The processes of a run share two cores with it: alone, and one file after the other.
+          // The programs of a file share the cores with those of one other, and with no other test.
           sequence: { groupOrder: 3 },
-          fileParallelism: false,
+          maxWorkers: 2,
           testTimeout: 60_000,
           hookTimeout: 120_000,
         },
