@@ -11,9 +11,15 @@ export default defineConfig({
             "test/architecture.test.ts",
             "test/{src,gpu-backend,simulator,simulation,cli}/**/*.test.ts",
           ],
+          globalSetup: ["test/support/compiled-engine.ts"],
           sequence: { groupOrder: 1 },
           // By default one core stays free, which on two cores means one file after the other.
           maxWorkers: 2,
+          // A process for each file costs more than most files. Modules are evaluated anew for each
+          // all the same; what a test does to the process is undone after it.
+          isolate: false,
+          restoreMocks: true,
+          unstubEnvs: true,
           testTimeout: 30_000,
         },
       },
@@ -40,6 +46,11 @@ export default defineConfig({
           include: ["test/workers/**/*.test.ts"],
           globalSetup: ["test/support/scripted-upstream.ts"],
           sequence: { groupOrder: 2 },
+          maxWorkers: 2,
+          // One workerd for many files, whose storage is emptied before each.
+          isolate: false,
+          setupFiles: ["test/workers/support/empty-storage.ts"],
+          restoreMocks: true,
           testTimeout: 30_000,
         },
       },
@@ -47,9 +58,9 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
-          // The processes of a run share two cores with it: alone, and one file after the other.
+          // The programs of a file share the cores with those of one other, and with no other test.
           sequence: { groupOrder: 3 },
-          fileParallelism: false,
+          maxWorkers: 2,
           testTimeout: 60_000,
           hookTimeout: 120_000,
         },

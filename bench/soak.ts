@@ -61,9 +61,7 @@ async function soak(flags: Flags): Promise<readonly string[]> {
   const child = new Child({
     command: [
       process.execPath,
-      "--import",
-      "tsx",
-      "gpu-backend/main.ts",
+      "gpu-backend/start.mjs",
       "--port",
       "0",
       "--kv-blocks",

@@ -1,5 +1,3 @@
-import { register } from "tsx/esm/api";
+import { startProgram } from "./start-program.mjs";
 
-// What reads TypeScript on the main thread is not handed on to threads by every Node: 20 does not.
-register();
-await import("./engine-thread.ts");
+await startProgram("engine-thread");

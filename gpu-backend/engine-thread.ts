@@ -54,6 +54,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
       batchTokensMax: executor.batchTokensMax,
     }),
     forecast: meter.model,
+    chunkedPrefill: options.scheduling.chunkedPrefill,
     keepsTbt: options.scheduling.keepsTbt,
     kvAdmission: options.scheduling.kvAdmission,
     shares: { shareCount: options.scheduling.kvShares, isolation: options.scheduling.isolation },
@@ -101,11 +102,12 @@ async function load(
   options: EngineThreadOptions,
 ): Promise<{ executor: OnnxExecutor; parameterCount: number; tokenBytes: TokenBytes }> {
   const model = await loadModel(options.modelDirectory);
+  const pool = { blockTokens: options.blockTokens, shareCount: options.scheduling.kvShares };
   const executor = await createOnnxExecutor({
     model,
     precision: options.precision,
     blockTokens: options.blockTokens,
-    blockCount: options.blockCount ?? defaultBlockCount(model.config, options.blockTokens),
+    blockCount: options.blockCount ?? defaultBlockCount(model.config, pool),
     batchTokensMax: options.batchTokensMax,
   });
   const { modelDirectory } = options;

@@ -7,13 +7,22 @@ const FLOAT_BYTES = 4;
 
 /**
  * The number of KV blocks where none is asked for: what fits 128 MiB, but at least one whole
- * context, or the engine could not keep what the model's card promises.
+ * context, or the engine could not keep what the model's card promises. Throws where that is too
+ * little for a block a share: the operator has to say how large the pool is to be.
  */
-export function defaultBlockCount(config: ModelConfig, blockTokens: number): number {
+export function defaultBlockCount(
+  config: ModelConfig,
+  { blockTokens, shareCount }: { readonly blockTokens: number; readonly shareCount: number },
+): number {
   const tokenBytes =
     2 * config.layerCount * config.kvHeadCount * config.headDimensions * FLOAT_BYTES;
   const fittingBlocks = Math.floor(KV_BYTES_DEFAULT / (tokenBytes * blockTokens));
-  return Math.max(fittingBlocks, Math.ceil(config.contextTokens / blockTokens));
+  const blockCount = Math.max(fittingBlocks, Math.ceil(config.contextTokens / blockTokens));
+  if (blockCount >= shareCount) return blockCount;
+  throw new Error(
+    `--kv-shares: expected at most ${blockCount}, the blocks of the default KV pool for this model, ` +
+      `found ${shareCount}; --kv-blocks makes the pool larger`,
+  );
 }
 
 /** The number of weights, each counted once where embedding and head are the same matrix. */

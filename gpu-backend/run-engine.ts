@@ -119,8 +119,10 @@ async function describeModel(
         `the model only ${facts.vocabularyTokens}: expected both to be of one model`,
     );
   }
-  const shareBlocks = Math.floor(blockCount / settings.scheduling.kvShares);
-  const contextTokens = Math.min(facts.contextTokens, shareBlocks * blockTokens);
+  const { kvShares, chunkedPrefill } = settings.scheduling;
+  const shareTokens = Math.floor(blockCount / kvShares) * blockTokens;
+  const stepTokens = chunkedPrefill ? Infinity : settings.batchTokensMax;
+  const contextTokens = Math.min(facts.contextTokens, shareTokens, stepTokens);
   const { modelDirectory } = settings;
   const chatTemplate = await loadChatTemplate(modelDirectory, { tokenizer, contextTokens });
   return {

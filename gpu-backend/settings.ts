@@ -66,7 +66,10 @@ const FLAGS: Readonly<Record<string, Flag>> = {
     default: "fcfs",
   },
   "keep-tbt": {
-    help: "shorten steps to the TBT targets of running requests; least-slack always does",
+    help: "shorten steps to the TBT targets of running requests; least-slack does unless prompts stay whole",
+  },
+  "no-chunked-prefill": {
+    help: "compute a prompt in one step; the context is --max-batch-tokens at most",
   },
   "kv-admission": {
     argument: "known|past-future",
@@ -149,7 +152,7 @@ export function parseSettings(
       return `--${flag}: expected ${issue.message}, found "${texts[flag] ?? ""}"`;
     }),
     ...problemsOfSecret(secret, texts),
-    ...problemsTogether(texts),
+    ...problemsTogether(texts, switches),
   ];
   if (!values.success || allProblems.length > 0) return { kind: "invalid", problems: allProblems };
   return { kind: "settings", settings: toSettings(values.data, switches, secret) };
@@ -186,8 +189,16 @@ function isWildcard(host: string): boolean {
   return host === "0.0.0.0" || host === "::";
 }
 
-function problemsTogether(texts: Readonly<Record<string, string>>): string[] {
+function problemsTogether(
+  texts: Readonly<Record<string, string>>,
+  switches: ReadonlySet<string>,
+): string[] {
   const problems: string[] = [];
+  if (switches.has("no-chunked-prefill") && switches.has("keep-tbt")) {
+    problems.push(
+      "--keep-tbt: expected without --no-chunked-prefill, since it cuts prompts to fit",
+    );
+  }
   const { "max-batch-tokens": batchTokens = "", "max-sequences": sequences = "" } = texts;
   // Each running request needs a token of every step, or some would starve behind the others.
   if (Number(batchTokens) < Number(sequences)) {
@@ -214,6 +225,7 @@ function toSettings(
   secret: string | undefined,
 ): Settings {
   const modelDirectory = resolve(values.model);
+  const chunkedPrefill = !switches.has("no-chunked-prefill");
   return {
     modelDirectory,
     modelName: values["model-name"] ?? basename(modelDirectory),
@@ -229,7 +241,8 @@ function toSettings(
     prefixCache: !switches.has("no-prefix-cache"),
     scheduling: {
       policy: values.policy,
-      keepsTbt: switches.has("keep-tbt") || values.policy === "least-slack",
+      chunkedPrefill,
+      keepsTbt: switches.has("keep-tbt") || (values.policy === "least-slack" && chunkedPrefill),
       kvAdmission: values["kv-admission"],
       kvShares: values["kv-shares"],
       isolation: values.isolation,

@@ -1,3 +1,5 @@
+import { join } from "node:path";
+import { buildEngine } from "../../cli/engine-build.ts";
 import { keyHasher, requireConfigurationFile } from "../../cli/read-configuration.ts";
 import { listDemoKeys } from "../../cli/stack/demo-keys.ts";
 import { toLocalUrl } from "../../cli/stack/gateway-child.ts";
@@ -36,6 +38,8 @@ export async function withMeasuredStack<Result>(
   const folder = createRunFolder();
   const stop = new AbortController();
   try {
+    const buildFolder = join(folder.path, "engine");
+    await buildEngine(buildFolder);
     const file = writeLocalConfiguration(folder.path, replicaPorts);
     const { plan, demoKey } = await planOneEngine(file, secrets);
     const [engine] = plan.engines;
@@ -61,7 +65,7 @@ export async function withMeasuredStack<Result>(
         toPortNeed: ({ name, host, port }) => ({ host, port, needer: name, ...PORT_REMEDIES }),
         gateway: { address, childPlan: await planWorkerdChild(address, folder, secrets) },
         secrets,
-        engineOptions: { precision: "int8", modelFolder: undefined },
+        engineOptions: { precision: "int8", modelFolder: undefined, buildFolder },
         report: () => undefined,
         onLine: () => undefined,
       },

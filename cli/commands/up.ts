@@ -2,6 +2,7 @@ import { join, relative, resolve } from "node:path";
 import * as z from "zod";
 import type { Command, Terminal } from "../command.ts";
 import { CommandFailure, EXIT_CODES, messageOf } from "../command.ts";
+import { buildEngine } from "../engine-build.ts";
 import type { CheckedFile } from "../read-configuration.ts";
 import { keyHasher, requireConfigurationFile } from "../read-configuration.ts";
 import {
@@ -112,11 +113,12 @@ async function runToTheEnd(
   const report = flags.json ? reportAsJson(terminal) : reportAsText(terminal);
   const modelFolder = flags.model === undefined ? undefined : resolve(flags.model);
   const folder = createRunFolder();
+  const buildFolder = join(folder.path, "engine");
   const address = { host: flags.host, port: flags.port };
   const wiring: StackWiring = {
     ...parts,
     gateway: { address, childPlan: planGatewayChild(address, folder, parts.secrets) },
-    engineOptions: { precision: flags.precision, modelFolder },
+    engineOptions: { precision: flags.precision, modelFolder, buildFolder },
     report,
     onLine: (part, line) => {
       if (flags.verbose) terminal.complain(`[${part}] ${line}`);
@@ -125,6 +127,7 @@ async function runToTheEnd(
   const endings = listenForEndings(endingSources(flags), () => report({ event: "stopping" }));
   let takeRunFileAway: (() => void) | undefined;
   try {
+    await buildEngine(buildFolder);
     await runStack(wiring, endings, () => {
       const run = { pid: process.pid, url: ready.url, secrets: parts.secrets };
       takeRunFileAway = leaveRunFileIfPossible(folder, run, terminal);

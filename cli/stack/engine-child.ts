@@ -9,6 +9,8 @@ export interface EngineOptions {
   readonly precision: string;
   /** Absolute; absent: the engine's own bundled model. */
   readonly modelFolder: string | undefined;
+  /** Absolute; holds the engine's programs, compiled. */
+  readonly buildFolder: string;
   readonly replicaSecret: string;
   /** Where the pools take the engines' connections, such as `ws://127.0.0.1:8787`. */
   readonly gatewaySocketUrl: string;
@@ -37,15 +39,17 @@ export function planEngineChild(
   return {
     command: [
       process.execPath,
-      "--import",
-      "tsx",
-      "gpu-backend/main.ts",
+      "gpu-backend/start.mjs",
       ...Object.entries(flags).flat(),
       "--require-salt",
       "--exit-with-stdin",
     ],
     folder: PACKAGE_ROOT,
-    environment: { ...process.env, SLUICE_REPLICA_SECRET: options.replicaSecret },
+    environment: {
+      ...process.env,
+      SLUICE_ENGINE_BUILD: options.buildFolder,
+      SLUICE_REPLICA_SECRET: options.replicaSecret,
+    },
     stopGraceMs: DRAIN_MS + EXIT_AFTER_DRAIN_MS,
   };
 }

@@ -26,7 +26,7 @@ export interface StackWiring {
     readonly childPlan: Omit<ChildPlan, "onLine">;
   };
   readonly secrets: Secrets;
-  readonly engineOptions: Pick<EngineOptions, "precision" | "modelFolder">;
+  readonly engineOptions: Pick<EngineOptions, "precision" | "modelFolder" | "buildFolder">;
   readonly report: (event: StackEvent) => void;
   /** Receives what the parts write: the part's name and the line. */
   readonly onLine: (part: string, line: string) => void;

@@ -5,14 +5,12 @@ import type { EngineCounters } from "./engine-counters.ts";
 import { EventCounter } from "./engine-counters.ts";
 import type { EngineLoad } from "./engine-load.ts";
 import { measureLoad } from "./engine-load.ts";
-import type {
-  FinishReason,
-  GenerateEvent,
-  GenerateRequest,
-  RefusalReason,
-} from "./generate-request.ts";
+import type { FinishReason, GenerateEvent, GenerateRequest } from "./generate-request.ts";
+import { IntakeLimits } from "./intake-limits.ts";
 import type { HashBlock } from "./kv-cache/block-chain.ts";
+import type { KvEvent } from "./kv-cache/kv-event-log.ts";
 import type { KvSharesOptions } from "./kv-cache/kv-shares.ts";
+import { LiveRequests } from "./live-requests.ts";
 import { KvCache } from "./kv-cache/kv-cache.ts";
 import type { Ending } from "./pending-step.ts";
 import { PendingStep } from "./pending-step.ts";
@@ -36,6 +34,8 @@ export interface EngineOptions {
   readonly prefixCache: boolean;
   readonly modelRevision: string;
   readonly hashBlock: HashBlock;
+  /** Unless false, a prompt may be computed piece by piece, in steps with others. */
+  readonly chunkedPrefill?: boolean;
   /** First come, first served unless given. */
   readonly compareUrgency?: CompareUrgency;
   /** What steps will take. Without it nothing is decided by time but what is late already. */
@@ -46,6 +46,8 @@ export interface EngineOptions {
   readonly shares?: KvSharesOptions;
   /** By known tokens unless given. */
   readonly kvAdmission?: KvAdmissionRule;
+  /** Keeps what changes in the prefix cache until `takeKvEvents`. Nothing is kept unless given. */
+  readonly logsEvents?: boolean;
 }
 
 /** How a request ends before anything is done for it. */
@@ -53,7 +55,7 @@ export type TurnedAway = Extract<GenerateEvent, { kind: "refused" | "failed" }>;
 
 /** What the next step computes, and what became of requests while it was decided. */
 export interface Plan {
-  /** `undefined`: there is nothing to do until the next `submit`. */
+  /** `undefined`: there is nothing to do until the next `submit` or `kvArrived`. */
   readonly batch: Batch | undefined;
   readonly events: GenerateEvent[];
 }
@@ -67,9 +69,10 @@ export interface Plan {
  */
 export class Engine {
   readonly #options: EngineOptions;
+  readonly #limits: IntakeLimits;
   readonly #kvCache: KvCache;
   readonly #scheduler: Scheduler;
-  readonly #requests = new Map<string, Sequence>();
+  readonly #requests = new LiveRequests();
   readonly #eventCounter = new EventCounter();
   #pendingStep: PendingStep | undefined;
   #isDraining = false;
@@ -80,7 +83,10 @@ export class Engine {
   constructor(options: EngineOptions) {
     this.#options = options;
     this.#kvCache = new KvCache(options);
+    const { sequenceBlocksMax } = this.#kvCache;
+    this.#limits = new IntakeLimits({ chunkedPrefill: true, ...options, sequenceBlocksMax });
     this.#scheduler = new Scheduler(this.#kvCache, {
+      chunkedPrefill: true,
       compareUrgency: compareArrival,
       keepsTbt: false,
       kvAdmission: "known",
@@ -93,9 +99,12 @@ export class Engine {
    * what the request's own was compiled to; from now on the engine disposes of it.
    */
   submit(request: GenerateRequest, nowMs: number, constraint?: TokenConstraint): GenerateEvent[] {
-    assert(!this.#requests.has(request.id), `Request ${request.id} is live already`);
+    assert(this.#requests.find(request.id) === undefined, `Request ${request.id} is live already`);
     checkGenerateRequest(request);
-    const reason = this.#reasonToRefuse(request, nowMs);
+    const liveRequests = this.#requests.count;
+    const reason = this.#isDraining
+      ? "draining"
+      : this.#limits.reasonToRefuse(request, { nowMs, liveRequests });
     if (reason !== undefined) {
       constraint?.dispose();
       return this.#eventCounter.count([{ kind: "refused", id: request.id, reason }]);
@@ -105,19 +114,25 @@ export class Engine {
       request,
       arrivalNumber: this.#arrivals,
       arrivedAtMs: nowMs,
-      outputTokensMax: Math.min(
-        request.outputTokensMax,
-        this.#sequenceTokensMax - request.promptTokens.length,
-      ),
+      outputTokensMax: this.#limits.outputTokensMax(request),
       hashing: this.#options,
       ...(constraint !== undefined && { constraint }),
     });
-    if (sequence.readsPrefixCache) {
-      sequence.expectHit(this.#kvCache.hitTokens(sequence.chain, sequence.knownTokens));
-    }
-    this.#requests.set(request.id, sequence);
+    this.#expectHit(sequence);
+    this.#requests.add(sequence);
     this.#scheduler.enqueue(sequence);
     return [];
+  }
+
+  /**
+   * Lets a request run whose KV has come from elsewhere into the prefix cache. It takes its place in
+   * the queue as if it had never waited for that. Nothing happens if it awaits none, or has ended.
+   */
+  kvArrived(id: string): void {
+    const sequence = this.#requests.find(id);
+    if (sequence?.awaitsKv !== true) return;
+    sequence.kvArrived();
+    this.#expectHit(sequence);
   }
 
   /** Counts the end of a request that never came to be submitted. */
@@ -130,7 +145,7 @@ export class Engine {
    * the event comes from `commit` or `rollback`. Nothing happens if it has ended already.
    */
   cancel(id: string): GenerateEvent[] {
-    const sequence = this.#requests.get(id);
+    const sequence = this.#requests.find(id);
     if (sequence === undefined) return [];
     if (this.#pendingStep?.includes(id) === true) {
       this.#pendingStep.cancelWithStep(id);
@@ -143,7 +158,7 @@ export class Engine {
   plan(nowMs: number): Plan {
     assert(this.#pendingStep === undefined, "A step is pending: commit it or roll it back first");
     const events = this.#scheduler.takeLate(nowMs).map((sequence): GenerateEvent => {
-      this.#forget(sequence);
+      this.#requests.forget(sequence);
       return { kind: "refused", id: sequence.id, reason: "deadline-passed" };
     });
     const batch = this.#scheduler.plan(nowMs);
@@ -160,7 +175,7 @@ export class Engine {
     const outcomes = this.#pendingStepOf(batch).outcomes(results);
     this.#pendingStep = undefined;
     const events = batch.rows.flatMap((row, index) => {
-      const sequence = this.#sequenceOf(row.sequenceId);
+      const sequence = this.#requests.of(row.sequenceId);
       const outcome = outcomes[index];
       assert(outcome !== undefined, "Every row has an outcome");
       if (outcome.kind === "computed") return this.#advance(sequence, row, outcome);
@@ -176,7 +191,7 @@ export class Engine {
   rollback(batch: Batch): GenerateEvent[] {
     const { cancelledIds } = this.#pendingStepOf(batch);
     this.#pendingStep = undefined;
-    const events = [...cancelledIds].map((id) => this.#finish(this.#sequenceOf(id), "cancelled"));
+    const events = [...cancelledIds].map((id) => this.#finish(this.#requests.of(id), "cancelled"));
     return this.#eventCounter.count(events);
   }
 
@@ -188,6 +203,11 @@ export class Engine {
   /** Forgets every cached prefix. Refuses, and returns false, while any request runs. */
   resetPrefixCache(): boolean {
     return this.#kvCache.reset();
+  }
+
+  /** The oldest changes of the prefix cache that nobody took yet, at most so many. */
+  takeKvEvents(eventsMax: number): KvEvent[] {
+    return this.#kvCache.takeEvents(eventsMax);
   }
 
   load(): EngineLoad {
@@ -207,13 +227,9 @@ export class Engine {
   /** Throws unless blocks are conserved, and every request is in exactly one state. */
   checkInvariants(): void {
     this.#scheduler.checkInvariants();
-    const { waiting, running } = this.#scheduler;
-    assert(waiting.length + running.length === this.#requests.size, "Live requests wait or run");
-    for (const sequence of [...waiting, ...running]) {
-      assert(this.#requests.get(sequence.id) === sequence, `Request ${sequence.id} is live`);
-    }
-    assert(this.#requests.size <= this.#requestsMax, "The queue is bounded");
-    const runningIds = new Set(running.map((sequence) => sequence.id));
+    this.#requests.checkInvariants(this.#scheduler);
+    assert(this.#requests.count <= this.#limits.requestsMax, "The queue is bounded");
+    const runningIds = new Set(this.#scheduler.running.map((sequence) => sequence.id));
     const rows = this.#pendingStep?.batch.rows ?? [];
     assert(
       rows.every((row) => runningIds.has(row.sequenceId)),
@@ -223,41 +239,14 @@ export class Engine {
     assert(rowTokens <= this.#options.batchTokensMax, "A step keeps to its token budget");
   }
 
-  /** Live requests, running and waiting, beyond which new ones are refused. */
-  get #requestsMax(): number {
-    return this.#options.sequencesMax + this.#options.queueMax;
-  }
-
-  /**
-   * Known tokens at which a sequence has come to its end. Its tenant's share of the pool bounds it as the
-   * context does: a sequence that runs alone then always fits, and one that outgrows it ends by length.
-   */
-  get #sequenceTokensMax(): number {
-    const { contextTokens, blockTokens } = this.#options;
-    return Math.min(contextTokens, this.#kvCache.sequenceBlocksMax * blockTokens);
-  }
-
-  #reasonToRefuse(request: GenerateRequest, nowMs: number): RefusalReason | undefined {
-    // The smallest answer there is: one token, or none where only the prompt is looked at.
-    const tokensMin = request.promptTokens.length + Math.min(1, request.outputTokensMax);
-    if (this.#isDraining) return "draining";
-    if (tokensMin > this.#options.contextTokens) return "prompt-too-long";
-    if (tokensMin > this.#sequenceTokensMax) return "kv-too-small";
-    if (nowMs >= (request.firstTokenDeadlineAtMs ?? Infinity)) return "deadline-passed";
-    // Counted over all live requests: a burst that finds free places to run is not turned away.
-    if (this.#requests.size >= this.#requestsMax) return "queue-full";
-    return undefined;
+  #expectHit(sequence: Sequence): void {
+    if (!sequence.readsPrefixCache) return;
+    sequence.expectHit(this.#kvCache.hitTokens(sequence.chain, sequence.knownTokens));
   }
 
   #pendingStepOf(batch: Batch): PendingStep {
     assert(this.#pendingStep?.batch === batch, "Only the pending step is committed or rolled back");
     return this.#pendingStep;
-  }
-
-  #sequenceOf(id: string): Sequence {
-    const sequence = this.#requests.get(id);
-    assert(sequence !== undefined, `Request ${id} is live`);
-    return sequence;
   }
 
   #advance(sequence: Sequence, row: BatchRow, result: ComputedRow): GenerateEvent[] {
@@ -290,11 +279,6 @@ export class Engine {
 
   #remove(sequence: Sequence, ending: "complete" | "cancelled" | "failed"): void {
     this.#scheduler.remove(sequence, ending);
-    this.#forget(sequence);
-  }
-
-  #forget(sequence: Sequence): void {
-    this.#requests.delete(sequence.id);
-    sequence.dispose();
+    this.#requests.forget(sequence);
   }
 }

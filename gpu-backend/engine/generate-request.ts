@@ -60,6 +60,16 @@ export interface GenerateRequest {
   readonly stopTokenIds: readonly number[];
   /** The KV namespace: requests share cached blocks only under one salt. */
   readonly cacheSalt: string;
+  /**
+   * What the model's weights are adapted with (LoRA); not empty. It is part of the key of every KV
+   * block, so that adapters share none. Nothing computes with it yet, and HTTP does not offer it.
+   */
+  readonly adapter?: string;
+  /**
+   * KV of its prompt comes from elsewhere: it waits until `Engine.kvArrived` says that it is here.
+   * Nothing brings KV yet, and HTTP does not offer it.
+   */
+  readonly awaitsKv?: boolean;
   /** A request that has not started by then, or too late to be in time, is refused instead of served. */
   readonly firstTokenDeadlineAtMs?: number;
   /** The largest gap between two tokens that was promised. */

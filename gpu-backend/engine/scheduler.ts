@@ -2,8 +2,7 @@ import { assert } from "../../src/base/assert.ts";
 import type { Batch, BatchRow } from "./batch.ts";
 import type { KvCache } from "./kv-cache/kv-cache.ts";
 import { HopelessCheck } from "./hopeless-check.ts";
-import { peakBlocks, type KvGrowth } from "./kv-peak.ts";
-import { OutputLengths } from "./output-lengths.ts";
+import { PastFuture } from "./past-future.ts";
 import type { KvAdmissionRule } from "./scheduling.ts";
 import type { Sequence } from "./sequence.ts";
 import { StepBudget } from "./step-budget.ts";
@@ -22,10 +21,12 @@ export interface SchedulerOptions {
   readonly sequencesMax: number;
   /** Tokens of one step; at least `sequencesMax`, so that every decode gets its one. */
   readonly batchTokensMax: number;
+  /** False: a prompt is computed in one step or waits for one that has room for all of it. */
+  readonly chunkedPrefill: boolean;
   readonly compareUrgency: CompareUrgency;
   /** What steps will take; needed for whatever is decided by time. */
   readonly forecast?: StepForecast | undefined;
-  /** A step has no more prefill than keeps the TBT targets of those that decode. */
+  /** A step has no more prefill than keeps the TBT targets of those that decode, which needs chunks. */
   readonly keepsTbt: boolean;
   readonly kvAdmission: KvAdmissionRule;
 }
@@ -44,7 +45,7 @@ const AWAITED_TOKENS_MIN = 32;
 export class Scheduler {
   readonly #kvCache: KvCache;
   readonly #options: SchedulerOptions;
-  readonly #outputLengths = new OutputLengths();
+  readonly #pastFuture: PastFuture;
   readonly #hopelessCheck: HopelessCheck;
   #waiting: Sequence[] = [];
   #running: Sequence[] = [];
@@ -56,7 +57,12 @@ export class Scheduler {
       options.batchTokensMax >= options.sequencesMax,
       "A step has a token for every sequence that can run",
     );
+    assert(
+      options.chunkedPrefill || !options.keepsTbt,
+      "A whole prompt cannot be made to fit a TBT",
+    );
     this.#kvCache = kvCache;
+    this.#pastFuture = new PastFuture(kvCache);
     this.#options = options;
     const { forecast, batchTokensMax } = options;
     this.#hopelessCheck = new HopelessCheck({ forecast, batchTokensMax });
@@ -88,6 +94,8 @@ export class Scheduler {
       const { firstTokenDeadlineAtMs } = sequence.request;
       if (sequence.hasStarted || firstTokenDeadlineAtMs === undefined) return false;
       if (nowMs >= firstTokenDeadlineAtMs) return true;
+      // What it will find computed nobody knows.
+      if (sequence.awaitsKv) return false;
       return this.#hopelessCheck.refuses(sequence, {
         leftMs: firstTokenDeadlineAtMs - nowMs,
         isIdle: this.#running.length === 0,
@@ -103,9 +111,7 @@ export class Scheduler {
 
   /** Removes a sequence that ended. What a failed one computed must not be hit by others. */
   remove(sequence: Sequence, ending: "complete" | "cancelled" | "failed"): void {
-    if (ending === "complete" && sequence.outputTokens > 0) {
-      this.#outputLengths.record(sequence.request.tenant, sequence.outputTokens);
-    }
+    if (ending === "complete") this.#pastFuture.record(sequence);
     if (this.#running.includes(sequence)) {
       if (ending === "failed") this.#kvCache.discard(sequence.id);
       else this.#kvCache.release(sequence.id);
@@ -115,7 +121,7 @@ export class Scheduler {
   }
 
   /**
-   * Decides what the next step computes; `undefined` when nothing runs or waits. Takes blocks and may
+   * Decides what the next step computes; `undefined` when nobody runs or could. Takes blocks and may
    * preempt, but counts nothing as computed: without a commit the same tokens are planned again.
    */
   plan(nowMs: number): Batch | undefined {
@@ -136,7 +142,8 @@ export class Scheduler {
     // Whoever was preempted would only be displaced again by an admission into the room it left.
     if (this.#preemptions === preemptionsBefore) this.#admitWaiting(rows, budget, nowMs);
     if (rows.length === 0) {
-      assert(this.#waiting.length + this.#running.length === 0, "A step moves somebody forward");
+      const isStuck = this.#running.length > 0 || this.#waiting.some(({ awaitsKv }) => !awaitsKv);
+      assert(!isStuck, "A step moves somebody forward");
       return undefined;
     }
     return { rows, totalTokens: rows.reduce((sum, { tokens }) => sum + tokens.length, 0) };
@@ -187,7 +194,8 @@ export class Scheduler {
 
   /**
    * Admits in order of urgency until one does not fit: nobody jumps ahead of it. But who would
-   * exceed its tenant's share waits for that tenant alone, and the others need not wait with it.
+   * exceed its tenant's share waits for that tenant alone, and the others need not wait with it; nor
+   * do they with one that waits for KV, be it from elsewhere or from somebody who runs.
    */
   #admitWaiting(rows: BatchRow[], budget: StepBudget, nowMs: number): void {
     const { sequencesMax, compareUrgency } = this.#options;
@@ -196,7 +204,9 @@ export class Scheduler {
     for (const sequence of this.#waiting) {
       const { tenant } = sequence.request;
       if (this.#running.length >= sequencesMax || budget.tokensFor(sequence) === 0) break;
-      if (fullTenants.has(tenant) || this.#awaitsPrefix(sequence, nowMs)) continue;
+      if (sequence.awaitsKv || fullTenants.has(tenant)) continue;
+      if (this.#awaitsPrefix(sequence, nowMs)) continue;
+      if (!this.#fitsStep(sequence, budget)) break;
       if (this.#tryAdmit(sequence)) this.#share(rows, budget, sequence);
       else if (this.#kvCache.exceedsShare(tenant, sequence.knownTokens)) fullTenants.add(tenant);
       else break;
@@ -214,6 +224,13 @@ export class Scheduler {
     return this.#upcomingTokens(sequence, hitTokens, others) >= AWAITED_TOKENS_MIN;
   }
 
+  /** Whether a step with this budget computes as much of a waiting prompt as it has to. */
+  #fitsStep(sequence: Sequence, budget: StepBudget): boolean {
+    if (this.#options.chunkedPrefill) return true;
+    const missingTokens = sequence.uncomputedTokens - this.#hitTokens(sequence);
+    return budget.tokensFor(sequence) >= sequence.stepTokensMax(missingTokens);
+  }
+
   #hitTokens({ readsPrefixCache, chain, knownTokens }: Sequence): number {
     return readsPrefixCache ? this.#kvCache.hitTokens(chain, knownTokens) : 0;
   }
@@ -229,7 +246,10 @@ export class Scheduler {
   }
 
   #tryAdmit(sequence: Sequence): boolean {
-    if (this.#options.kvAdmission === "past-future" && !this.#fitsToItsEnd(sequence)) return false;
+    const { kvAdmission } = this.#options;
+    if (kvAdmission === "past-future" && !this.#pastFuture.fits(sequence, this.#running)) {
+      return false;
+    }
     const hitTokens = this.#kvCache.admit({
       id: sequence.id,
       tenant: sequence.request.tenant,
@@ -248,31 +268,17 @@ export class Scheduler {
     return true;
   }
 
-  /** Whether the pool holds all that run and this one, until each has the output expected of it. */
-  #fitsToItsEnd(sequence: Sequence): boolean {
-    const { chain, knownTokens, readsPrefixCache } = sequence;
-    const growths = this.#running.map((other) =>
-      this.#growthOf(other, this.#kvCache.heldBlocks(other.id)),
-    );
-    const hits = readsPrefixCache ? this.#kvCache.hitBlocks(chain, knownTokens) : [];
-    growths.push(this.#growthOf(sequence, hits));
-    return peakBlocks(growths, this.#kvCache.blockTokens) <= this.#kvCache.blockCount;
-  }
-
-  #growthOf(sequence: Sequence, blocks: readonly number[]): KvGrowth {
-    const { request, knownTokens, outputTokens, outputTokensMax } = sequence;
-    const { tenant } = request;
-    const expectedTokens = this.#outputLengths.expectedTokens({
-      tenant,
-      outputTokens,
-      outputTokensMax,
-    });
-    return { blocks, knownTokens, leftTokens: expectedTokens - outputTokens };
-  }
-
   /** Adds what the budget has for a sequence, which may be nothing. */
   #share(rows: BatchRow[], budget: StepBudget, sequence: Sequence): void {
-    const tokens = sequence.nextTokens(budget.tokensFor(sequence));
+    const tokensMax = budget.tokensFor(sequence);
+    // What those that run have to compute fitted into one step when they were admitted, and can but
+    // shrink since.
+    assert(
+      this.#options.chunkedPrefill ||
+        tokensMax >= sequence.stepTokensMax(sequence.uncomputedTokens),
+      `Sequence ${sequence.id} was admitted whole`,
+    );
+    const tokens = sequence.nextTokens(tokensMax);
     if (tokens.length === 0) return;
     budget.take(sequence, tokens.length);
     const endPosition = sequence.computedTokens + tokens.length;

@@ -13,6 +13,8 @@ export type Isolation = "borrow" | "strict";
 /** How an operator wants steps and memory to be shared out. */
 export interface Scheduling {
   readonly policy: Policy;
+  /** False: a prompt is computed in one step or waits for one that has room for all of it. */
+  readonly chunkedPrefill: boolean;
   /** Steps have no more prefill than keeps the TBT targets of those that decode. */
   readonly keepsTbt: boolean;
   readonly kvAdmission: KvAdmissionRule;

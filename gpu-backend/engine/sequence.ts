@@ -68,6 +68,7 @@ export class Sequence {
   #cachedTokens: number | undefined;
   #hasStarted = false;
   #preemptedAtMs: number | undefined;
+  #awaitsKv: boolean;
 
   constructor(options: SequenceOptions) {
     const { request } = options;
@@ -85,7 +86,8 @@ export class Sequence {
     if (request.pooling !== undefined) this.#pooledMean = new PooledMean();
     this.#prefillTokens = this.#tokens.length;
     const namespace = tenantNamespace(request.tenant, request.cacheSalt);
-    this.chain = new BlockChain(options.hashing, namespace, this.#tokens);
+    this.chain = new BlockChain(options.hashing, namespace, this.#tokens, request.adapter);
+    this.#awaitsKv = request.awaitsKv === true;
   }
 
   get id(): string {
@@ -138,15 +140,25 @@ export class Sequence {
     return this.#preemptedAtMs;
   }
 
+  /** True while it waits for KV from elsewhere, and cannot be planned. */
+  get awaitsKv(): boolean {
+    return this.#awaitsKv;
+  }
+
   /** False for a request that is told about each token of its prompt: it has to compute them all. */
   get readsPrefixCache(): boolean {
     return this.#promptLogprobs === undefined && this.#pooledMean === undefined;
   }
 
+  /** How many of `uncomputedTokens` one step can compute, had it tokens for all. */
+  stepTokensMax(uncomputedTokens: number): number {
+    const scoredMax = this.#promptLogprobs === undefined ? Infinity : SCORED_TOKENS_MAX;
+    return Math.min(scoredMax, uncomputedTokens);
+  }
+
   /** The tokens that the next step computes, at most `tokensMax`. */
   nextTokens(tokensMax: number): Int32Array {
-    const scoredMax = this.#promptLogprobs === undefined ? Infinity : SCORED_TOKENS_MAX;
-    const tokens = Math.min(tokensMax, scoredMax, this.uncomputedTokens);
+    const tokens = Math.min(tokensMax, this.stepTokensMax(this.uncomputedTokens));
     return Int32Array.from(this.#tokens.slice(this.#computedTokens, this.#computedTokens + tokens));
   }
 
@@ -175,9 +187,15 @@ export class Sequence {
     this.#expectedHitTokens = hitTokens;
   }
 
+  /** The KV that it waited for is here, where an admission finds it; from now on it can be planned. */
+  kvArrived(): void {
+    this.#awaitsKv = false;
+  }
+
   /** Begins to run, with the KV of `hitTokens` leading tokens found in the cache. */
   admit(hitTokens: number): void {
     assert(this.#computedTokens === 0, `Sequence ${this.id} waited without KV`);
+    assert(!this.#awaitsKv, `Sequence ${this.id} has the KV that it waited for`);
     this.#preemptedAtMs = undefined;
     this.#computedTokens = hitTokens;
     this.#expectedHitTokens = 0;

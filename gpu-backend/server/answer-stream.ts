@@ -1,6 +1,7 @@
 import { type Problem, toErrorEnvelope } from "../../src/protocol/errors.ts";
 import { encodeSseFrame } from "../../src/protocol/sse.ts";
 import type { AnswerTotals } from "../../src/protocol/usage.ts";
+import { monotonicNowMs } from "../clock.ts";
 import { type BrokenPart, isBroken } from "./answer.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import type { AnswerGroup, ChoicePart } from "./answer-group.ts";
@@ -16,6 +17,12 @@ export interface AnswerStreamOptions {
   readonly problemOf: (part: BrokenPart) => Problem;
 }
 
+/** What is written at once; the last one ends the stream. */
+interface Frame {
+  readonly text: string;
+  readonly isLast: boolean;
+}
+
 /** A silent stream looks like a dead one to the proxies in between. */
 const KEEP_ALIVE_MS = 1000;
 const KEEP_ALIVE = ": keep-alive\n\n";
@@ -23,8 +30,9 @@ const DONE = encodeSseFrame({ data: "[DONE]" });
 
 /**
  * Writes answers as server-sent events, one part whenever the client can take it: what it does
- * not read stays in `answers`, merged. The end is `[DONE]` or one error event, never both and never
- * neither.
+ * not read stays in `answers`, merged. While there is nothing to be written, be it that tokens are
+ * still to come or that theirs is no text yet, a comment says every second that the stream lives. The
+ * end is `[DONE]` or one error event, never both and never neither.
  */
 export function answerStream(options: AnswerStreamOptions): ReadableStream<Uint8Array> {
   const { answers, format } = options;
@@ -32,30 +40,41 @@ export function answerStream(options: AnswerStreamOptions): ReadableStream<Uint8
   let readAhead = options.firstPart;
   let isAbandoned = false;
 
-  const end = (): string => {
+  const take = async (silenceMsMax: number): Promise<ChoicePart | undefined> => {
+    const part = readAhead ?? (await answers.next(silenceMsMax));
+    readAhead = undefined;
+    return part;
+  };
+
+  const frameOf = ({ choice, part }: ChoicePart): Frame => {
+    if (isBroken(part)) return { text: errorFrame(options.problemOf(part)), isLast: true };
+    const text = format.chunksOf(choice, part).map(chunkFrame).join("");
+    if (answers.endings === undefined) return { text, isLast: false };
     const totals = options.totals();
-    return (totals === undefined ? "" : chunkFrame(format.totalsChunk(totals))) + DONE;
+    const totalsText = totals === undefined ? "" : chunkFrame(format.totalsChunk(totals));
+    return { text: text + totalsText + DONE, isLast: true };
+  };
+
+  /** Reads on until there is something to say, or nothing was for too long. */
+  const nextFrame = async (): Promise<Frame> => {
+    const silentUntilMs = monotonicNowMs() + KEEP_ALIVE_MS;
+    for (;;) {
+      const silenceMsMax = silentUntilMs - monotonicNowMs();
+      const read = silenceMsMax > 0 ? await take(silenceMsMax) : undefined;
+      if (read === undefined || isAbandoned) return { text: KEEP_ALIVE, isLast: false };
+      // A part may say nothing yet, as the beginning of a tool's call does.
+      const frame = frameOf(read);
+      if (frame.text !== "") return frame;
+    }
   };
 
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const read = readAhead ?? (await answers.next(KEEP_ALIVE_MS));
-        readAhead = undefined;
+        const { text, isLast } = await nextFrame();
         if (isAbandoned) return;
-        if (read === undefined) {
-          controller.enqueue(encoder.encode(KEEP_ALIVE));
-        } else if (isBroken(read.part)) {
-          controller.enqueue(encoder.encode(errorFrame(options.problemOf(read.part))));
-          controller.close();
-        } else {
-          const frames = format.chunksOf(read.choice, read.part).map(chunkFrame).join("");
-          const isLast = answers.endings !== undefined;
-          // A part without a chunk of its own still has to be a turn of the stream.
-          const text = isLast ? frames + end() : frames || KEEP_ALIVE;
-          controller.enqueue(encoder.encode(text));
-          if (isLast) controller.close();
-        }
+        controller.enqueue(encoder.encode(text));
+        if (isLast) controller.close();
       },
       cancel() {
         isAbandoned = true;

@@ -57,8 +57,8 @@ export function newIdentity(model: ServedModel, prefix: "chatcmpl" | "cmpl"): An
  * The gateway's word counts before the client's. Throws if a salt is required and there is none.
  */
 export function requestTerms(
-  context: AppContext,
-  { headers, arrivedAtMs }: Arrival,
+  context: Pick<AppContext, "requireSalt">,
+  { headers, arrivedAtMs }: Pick<Arrival, "headers" | "arrivedAtMs">,
   asked: { readonly cache_salt?: string | undefined; readonly priority?: number },
 ): Pick<
   GenerateRequest,

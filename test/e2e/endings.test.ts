@@ -8,6 +8,7 @@ import { eventually } from "../support/eventually.ts";
 import type { LiveProgram } from "../support/live-programs.ts";
 import { descendantsOf, isAlive, isStopped } from "../support/live-programs.ts";
 import { RunningStack } from "./support/running-stack.ts";
+import { expectNothingLeft, listPrograms } from "./support/stack-programs.ts";
 
 const STREAM_COUNT = 3;
 const SAME_WISH_PASSED_MS = 700;
@@ -15,16 +16,9 @@ const SAME_WISH_PASSED_MS = 700;
 let stack: RunningStack;
 afterEach(() => stack?.dispose());
 
-/** Starts a stack and lists its programs: more than the parts that the command line itself knows. */
 async function startWithPrograms(): Promise<readonly LiveProgram[]> {
   stack = await RunningStack.ready("--replicas", "1");
-  const programs = descendantsOf(stack.pid);
-  for (const part of ["keeper.mjs", "wrangler", "workerd", "gpu-backend/main.ts"]) {
-    expect(programs.map(({ commandLine }) => commandLine)).toContainEqual(
-      expect.stringContaining(part),
-    );
-  }
-  return programs;
+  return listPrograms(stack);
 }
 
 /** Reads a streamed answer to its end; tells when its first frame is there. */
@@ -43,12 +37,6 @@ function isWhole(frames: readonly SseFrame[]): boolean {
   return ends.length === 1 && ends[0] === frames.at(-1);
 }
 
-async function expectNothingLeft(programs: readonly LiveProgram[]): Promise<void> {
-  expect(programs.filter(({ pid }) => isAlive(pid))).toEqual([]);
-  expect(await stack.listTakenPorts()).toEqual([]);
-  expect(stack.listLeftovers()).toEqual([]);
-}
-
 describe("sluice up", () => {
   test("Ctrl-C in the middle of streams lets each come to its end, then stops everything", async () => {
     const programs = await startWithPrograms();
@@ -62,7 +50,7 @@ describe("sluice up", () => {
     expect(await stack.ended()).toBe("exit code 0");
     expect(stack.eventsOf("stopped")).toHaveLength(1);
     expect(readdirSync(join(stack.folderPath, ".sluice"))).toEqual([]);
-    await expectNothingLeft(programs);
+    await expectNothingLeft(stack, programs);
   });
 
   test("a second Ctrl-C does not wait for an engine that cannot finish", async () => {
@@ -80,7 +68,7 @@ describe("sluice up", () => {
     // Far less than the engine is given after the first one.
     await eventually("the command line has ended", () => !isAlive(stack.pid), 5000);
     await reading;
-    await expectNothingLeft(programs);
+    await expectNothingLeft(stack, programs);
   });
 
   test("killing the command line outright leaves no program and no secret behind", async () => {
@@ -91,7 +79,7 @@ describe("sluice up", () => {
     await eventually("every program has ended", () => !programs.some(({ pid }) => isAlive(pid)));
     // What is left of the run file is a link to nothing.
     expect(existsSync(join(stack.folderPath, RUN_FILE))).toBe(false);
-    await expectNothingLeft(programs);
+    await expectNothingLeft(stack, programs);
   });
 
   test("the gateway's death is the end of all, and is told", async () => {
@@ -102,22 +90,7 @@ describe("sluice up", () => {
     expect(stack.eventsOf("failed")).toEqual([
       expect.objectContaining({ sentence: expect.stringMatching(/^The gateway died \(.+\)$/) }),
     ]);
-    await expectNothingLeft(programs);
-  });
-
-  // One listens on the port, the other one runs the Worker; wrangler outlives the death of either.
-  test.each([0, 1])("the death of workerd %i is found out and is the end of all", async (index) => {
-    const programs = await startWithPrograms();
-    const workerds = programs.filter(({ commandLine }) => /^\S*workerd /.test(commandLine));
-    expect(workerds).toHaveLength(2);
-    process.kill(workerds[index]?.pid ?? 0, "SIGKILL");
-    expect(await stack.ended()).toBe("exit code 1");
-    expect(stack.eventsOf("failed")).toEqual([
-      expect.objectContaining({
-        sentence: `The gateway at ${stack.gatewayUrl} no longer answers`,
-      }),
-    ]);
-    await expectNothingLeft(programs);
+    await expectNothingLeft(stack, programs);
   });
 
   test("an engine that cannot start is told with its own words, and nothing stays", async () => {
@@ -128,6 +101,6 @@ describe("sluice up", () => {
     const [failed] = stack.eventsOf("failed");
     expect(failed?.["sentence"]).toMatch(/^Engine replica-\d died before it was ready/);
     expect(JSON.stringify(failed?.["logTail"])).toContain("/no/such/model");
-    await expectNothingLeft(programs);
+    await expectNothingLeft(stack, programs);
   });
 });

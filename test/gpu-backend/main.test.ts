@@ -1,10 +1,10 @@
 import { createServer } from "node:net";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { type EngineProgram, spawnEngine } from "../support/engine-program.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FakePool, startFakePool } from "../support/fake-pool.ts";
 import { takeFreePorts } from "../support/free-ports.ts";
-import { LONG_TASK, readProblem, readStream } from "../support/running-engine.ts";
+import { LONG_TASK, readCompletion, readProblem, readStream } from "../support/running-engine.ts";
 
 const START_MS_MAX = 90_000;
 const SECRET = "a-secret-of-these-tests";
@@ -99,6 +99,23 @@ test(
 );
 
 test(
+  "an engine whose thread breaks down fails what is open, says why, and exits with 1",
+  async () => {
+    const preload = new URL("../support/end-engine-thread.mjs", import.meta.url);
+    program = spawnEngine(["--port", "0", "--kv-blocks", "256"], SECRET, preload);
+    const running = await chat(await program.ready(), { stream: true });
+    program.child.kill("SIGUSR2");
+    const answer = await readStream(running);
+    expect(answer.finishReasons).toEqual([]);
+    expect(JSON.parse(answer.lastData)).toMatchObject({ error: { code: "upstream_error" } });
+    expect(await program.ended).toBe(1);
+    const reason = "The engine thread ended with code 1";
+    expect(program.log).toContainEqual(expect.objectContaining({ event: "engine-broken", reason }));
+  },
+  START_MS_MAX,
+);
+
+test(
   "with --exit-with-stdin the end of its input ends it, ready or not",
   async () => {
     program = spawnEngine(["--port", "0", "--exit-with-stdin"]);
@@ -109,6 +126,23 @@ test(
     program.child.stdin?.destroy();
     expect(await program.ended).toBe(0);
     expect(program.log.at(-1)).toMatchObject({ event: "stopped" });
+  },
+  START_MS_MAX,
+);
+
+test(
+  "an engine that nobody has compiled runs as it is written, with all of its threads",
+  async () => {
+    vi.stubEnv("SLUICE_ENGINE_BUILD", undefined);
+    program = spawnEngine(["--port", "0", "--kv-blocks", "256"], SECRET);
+    const answer = await readCompletion(
+      await chat(await program.ready(), {
+        // Long enough for the thread that reads prompts, and constrained by one that has the grammar.
+        messages: [{ role: "user", content: "Tell me. ".repeat(250) }],
+        response_format: { type: "json_schema", json_schema: { name: "a", schema: { const: 7 } } },
+      }),
+    );
+    expect(answer.choices[0]?.message.content).toBe("7");
   },
   START_MS_MAX,
 );

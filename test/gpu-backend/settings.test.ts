@@ -60,6 +60,7 @@ describe("parseSettings", () => {
       prefixCache: false,
       scheduling: {
         policy: "priority",
+        chunkedPrefill: true,
         keepsTbt: true,
         kvAdmission: "past-future",
         kvShares: 4,
@@ -135,6 +136,14 @@ describe("parseSettings", () => {
   test("the order by slack keeps to promised gaps without being asked to", () => {
     const { scheduling } = settingsOf(words("--policy least-slack"));
     expect(scheduling).toEqual(aScheduling({ policy: "least-slack", keepsTbt: true }));
+  });
+
+  test("whole prompts are not cut to promised gaps", () => {
+    const { scheduling } = settingsOf(words("--policy least-slack --no-chunked-prefill"));
+    expect(scheduling).toEqual(aScheduling({ policy: "least-slack", chunkedPrefill: false }));
+    expect(problemsOf(words("--keep-tbt --no-chunked-prefill"))).toEqual([
+      "--keep-tbt: expected without --no-chunked-prefill, since it cuts prompts to fit",
+    ]);
   });
 
   test("help lists every flag with its default, whatever else is wrong", () => {

@@ -12,8 +12,13 @@ import type { TokenChoice } from "../../gpu-backend/engine/token-choice.ts";
 import { TokenHistory } from "../../gpu-backend/engine/token-history.ts";
 
 /** Injective instead of merely collision-resistant: what is hit and what is not is then exact. */
-export function hashBlockReadably(parent: string, tokens: readonly number[] | Int32Array): string {
-  return `${parent}/${tokens.join(",")}`;
+export function hashBlockReadably(
+  parent: string,
+  tokens: readonly number[] | Int32Array,
+  adapter?: string,
+): string {
+  const name = adapter === undefined ? "" : `@${adapter.length}:${adapter}`;
+  return `${parent}/${tokens.join(",")}${name}`;
 }
 
 /** Token ids `from`, `from + 1`, … */
@@ -83,6 +88,7 @@ export function anEngine(overrides: Partial<EngineOptions> = {}): Engine {
 export function aScheduling(overrides: Partial<Scheduling> = {}): Scheduling {
   return {
     policy: "fcfs",
+    chunkedPrefill: true,
     keepsTbt: false,
     kvAdmission: "known",
     kvShares: 1,

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { eventually } from "./eventually.ts";
 import type { LogLine } from "./running-engine.ts";
 
-const MAIN = fileURLToPath(new URL("../../gpu-backend/main.ts", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../gpu-backend/start.mjs", import.meta.url));
 
 /** An engine as a program of its own. */
 export interface EngineProgram {
@@ -16,9 +16,14 @@ export interface EngineProgram {
   ready(): Promise<string>;
 }
 
-/** Starts `gpu-backend/main.ts`; whoever starts it ends it. */
-export function spawnEngine(flags: readonly string[], secret?: string): EngineProgram {
-  const child = spawn(process.execPath, ["--import", "tsx", MAIN, ...flags], {
+/** Starts `gpu-backend/start.mjs`, behind the module `preload`; whoever starts it ends it. */
+export function spawnEngine(
+  flags: readonly string[],
+  secret?: string,
+  preload?: URL,
+): EngineProgram {
+  const preloads = preload === undefined ? [] : ["--import", preload.href];
+  const child = spawn(process.execPath, [...preloads, MAIN, ...flags], {
     env: { ...process.env, SLUICE_REPLICA_SECRET: secret },
     stdio: ["pipe", "pipe", "pipe"],
   });

@@ -1,6 +1,6 @@
 import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, type MockInstance, test, vi } from "vitest";
 import {
   ACCESS_FRESH_MS,
   ACCESS_LAST_GOOD_MS,
@@ -175,9 +175,9 @@ describe("authenticate(), between two look-ups", () => {
 });
 
 describe("authenticate(), while the Directory is away", () => {
-  const logged = vi.spyOn(console, "error");
+  let logged: MockInstance<typeof console.error>;
   beforeEach(() => {
-    logged.mockReset().mockImplementation(() => {});
+    logged = vi.spyOn(console, "error").mockImplementation(() => {});
   });
 
   test("goes on serving known keys for ten minutes, and says so in the log", async () => {

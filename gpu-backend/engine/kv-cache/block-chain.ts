@@ -1,10 +1,15 @@
 import { assert } from "../../../src/base/assert.ts";
 
 /**
- * Hashes the tokens of one full block onto its parent's hash. It must resist collisions, since equal
- * hashes share KV across requests, and must encode its arguments so that they cannot be confused.
+ * Hashes the tokens of one full block onto its parent's hash; `adapter` names what the weights were
+ * adapted with, and is absent for the model as it is. It must resist collisions, since equal hashes
+ * share KV across requests, and must encode its arguments so that they cannot be confused.
  */
-export type HashBlock = (parent: string, tokens: readonly number[] | Int32Array) => string;
+export type HashBlock = (
+  parent: string,
+  tokens: readonly number[] | Int32Array,
+  adapter?: string,
+) => string;
 
 /** What block hashes of one model are made with. */
 export interface BlockHashing {
@@ -35,13 +40,23 @@ export class BlockChain {
   readonly #hashing: BlockHashing;
   readonly #root: string;
   readonly #tokens: readonly number[];
+  readonly #adapter: string | undefined;
   readonly #hashes: string[] = [];
 
-  /** `tokens` is the sequence's own list and may grow; what is in it never changes. */
-  constructor(hashing: BlockHashing, namespace: string, tokens: readonly number[]) {
+  /**
+   * `tokens` is the sequence's own list and may grow; what is in it never changes. The adapter is in
+   * the key of every block, so that no block's hash means KV of other weights, whatever its parent.
+   */
+  constructor(
+    hashing: BlockHashing,
+    namespace: string,
+    tokens: readonly number[],
+    adapter?: string,
+  ) {
     this.#hashing = hashing;
     this.#root = namespaceRoot(hashing.modelRevision, namespace);
     this.#tokens = tokens;
+    this.#adapter = adapter;
   }
 
   get fullBlocks(): number {
@@ -55,7 +70,8 @@ export class BlockChain {
     while (this.#hashes.length <= blockIndex) {
       const start = this.#hashes.length * blockTokens;
       const parent = this.#hashes.at(-1) ?? this.#root;
-      this.#hashes.push(hashBlock(parent, this.#tokens.slice(start, start + blockTokens)));
+      const tokens = this.#tokens.slice(start, start + blockTokens);
+      this.#hashes.push(hashBlock(parent, tokens, this.#adapter));
     }
     const hash = this.#hashes[blockIndex];
     assert(hash !== undefined, "A block index is not negative");

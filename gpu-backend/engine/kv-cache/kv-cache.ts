@@ -1,5 +1,7 @@
 import { assert } from "../../../src/base/assert.ts";
 import type { BlockChain } from "./block-chain.ts";
+import { type Holding, Holdings } from "./holdings.ts";
+import { type KvEvent, KvEventLog } from "./kv-event-log.ts";
 import { KvShares, type KvSharesOptions } from "./kv-shares.ts";
 import { PrefixCache } from "./prefix-cache.ts";
 import {
@@ -15,6 +17,8 @@ export interface KvCacheOptions {
   readonly prefixCache: boolean;
   /** None unless given: the pool is everybody's. */
   readonly shares?: KvSharesOptions;
+  /** Keeps what changes in the prefix cache until `takeEvents`. Nothing is kept unless given. */
+  readonly logsEvents?: boolean;
 }
 
 /** One sequence that asks for the blocks of all its known tokens. */
@@ -32,15 +36,8 @@ export interface KvAdmission {
   readonly isResumed: boolean;
 }
 
-/** What one sequence holds. */
-interface Holding {
-  readonly share: number;
-  readonly chain: BlockChain;
-  readonly blocks: number[];
-  /** The first so many blocks are full, computed and offered to the prefix cache. */
-  confirmedBlocks: number;
-}
-
+/** A log this much longer than what it describes is shortened, which costs as much as it has. */
+const EVENTS_PER_BLOCK_MAX = 2;
 const NO_SHARES: KvSharesOptions = { shareCount: 1, isolation: "borrow" };
 
 /**
@@ -53,9 +50,10 @@ const NO_SHARES: KvSharesOptions = { shareCount: 1, isolation: "borrow" };
 export class KvCache {
   readonly blockTokens: number;
   readonly #shares: KvShares;
-  readonly #prefixes = new PrefixCache();
+  readonly #log: KvEventLog | undefined;
+  readonly #prefixes: PrefixCache;
   readonly #isCaching: boolean;
-  readonly #holdings = new Map<string, Holding>();
+  readonly #holdings = new Holdings();
   #statistics = NO_PREFIX_STATISTICS;
 
   constructor(options: KvCacheOptions) {
@@ -64,6 +62,10 @@ export class KvCache {
     this.blockTokens = blockTokens;
     this.#shares = new KvShares(options.blockCount, options.shares ?? NO_SHARES);
     this.#isCaching = options.prefixCache;
+    if (options.logsEvents === true) {
+      this.#log = new KvEventLog(EVENTS_PER_BLOCK_MAX * options.blockCount);
+    }
+    this.#prefixes = new PrefixCache(this.#log);
   }
 
   get blockCount(): number {
@@ -106,7 +108,7 @@ export class KvCache {
       readonly hitTokens: number;
     },
   ): number {
-    const { chain, confirmedBlocks } = this.#holdingOf(id);
+    const { chain, confirmedBlocks } = this.#holdings.of(id);
     const hitBlocks = sequence.hitTokens / this.blockTokens;
     // Were they the same from here on, what the holder has confirmed would have been hit.
     if (!this.#isCaching || confirmedBlocks > hitBlocks) return 0;
@@ -118,7 +120,7 @@ export class KvCache {
 
   /** The blocks that a sequence holds, in order. */
   heldBlocks(id: string): readonly number[] {
-    return this.#holdingOf(id).blocks;
+    return this.#holdings.of(id).blocks;
   }
 
   /**
@@ -127,7 +129,6 @@ export class KvCache {
    */
   admit(admission: KvAdmission): number | undefined {
     const { id, tenant, chain, knownTokens, readsCache, reservedBlocks } = admission;
-    assert(!this.#holdings.has(id), `Sequence ${id} holds blocks already`);
     const share = this.#shares.findShare(tenant);
     if (share === undefined) return undefined;
     const hits = readsCache ? this.#findHits(chain, knownTokens) : [];
@@ -139,7 +140,7 @@ export class KvCache {
     for (const block of this.#shares.assignShare(tenant, share)) this.#prefixes.forget(block);
     for (const block of hits) this.#shares.retain(block);
     const holding: Holding = { share, chain, blocks: hits, confirmedBlocks: hits.length };
-    this.#holdings.set(id, holding);
+    this.#holdings.add(id, holding);
     this.#takeBlocks(holding, newBlocks);
     const hitTokens = holding.confirmedBlocks * this.blockTokens;
     if (this.#isCaching && readsCache) {
@@ -154,7 +155,7 @@ export class KvCache {
 
   /** Makes room for `tokens` in all. Returns false, and takes nothing, if too little is free. */
   extend(id: string, tokens: number): boolean {
-    const holding = this.#holdingOf(id);
+    const holding = this.#holdings.of(id);
     const newBlocks = this.#blocksFor(tokens) - holding.blocks.length;
     if (newBlocks > this.#shares.availableBlocks(holding.share)) return false;
     this.#takeBlocks(holding, newBlocks);
@@ -174,14 +175,14 @@ export class KvCache {
 
   /** Whether blocks that one holder gives back can become another's: it is of one share with it, or borrows. */
   canRelieve(id: string, other: string): boolean {
-    const { share } = this.#holdingOf(id);
-    return share === this.#holdingOf(other).share || this.#shares.isOverdrawn(share);
+    const { share } = this.#holdings.of(id);
+    return share === this.#holdings.of(other).share || this.#shares.isOverdrawn(share);
   }
 
   /** Registers the blocks that became full, now that this many tokens are computed for good. */
   confirm(id: string, computedTokens: number): void {
     if (!this.#isCaching) return;
-    const holding = this.#holdingOf(id);
+    const holding = this.#holdings.of(id);
     const fullBlocks = Math.floor(computedTokens / this.blockTokens);
     for (const block of holding.blocks.slice(holding.confirmedBlocks, fullBlocks)) {
       this.#prefixes.register(holding.chain.hashAt(holding.confirmedBlocks), block);
@@ -191,7 +192,7 @@ export class KvCache {
 
   /** The physical blocks of the first `tokens` tokens, in order. */
   blockTable(id: string, tokens: number): Int32Array {
-    const { blocks } = this.#holdingOf(id);
+    const { blocks } = this.#holdings.of(id);
     const tableBlocks = this.#blocksFor(tokens);
     assert(tableBlocks <= blocks.length, `Sequence ${id} lacks blocks for ${tokens} tokens`);
     return Int32Array.from(blocks.slice(0, tableBlocks));
@@ -199,16 +200,14 @@ export class KvCache {
 
   /** Gives all blocks back, the last one first: a sequence's tail is evicted before its head. */
   release(id: string): void {
-    const { blocks } = this.#holdingOf(id);
-    this.#holdings.delete(id);
-    for (const block of blocks.toReversed()) {
+    for (const block of this.#holdings.remove(id).blocks.toReversed()) {
       this.#shares.release(block, this.#prefixes.has(block));
     }
   }
 
   /** Like `release`, but nobody may hit these blocks again: their content is not trusted. */
   discard(id: string): void {
-    for (const block of this.#holdingOf(id).blocks) this.#prefixes.forget(block);
+    for (const block of this.#holdings.of(id).blocks) this.#prefixes.forget(block);
     this.release(id);
   }
 
@@ -220,9 +219,14 @@ export class KvCache {
     return true;
   }
 
+  /** The oldest changes of what can be hit that nobody took yet, at most so many. */
+  takeEvents(eventsMax: number): KvEvent[] {
+    return this.#log?.take(eventsMax) ?? [];
+  }
+
   /** The ids of the sequences that hold blocks. */
   holders(): Iterable<string> {
-    return this.#holdings.keys();
+    return this.#holdings.ids();
   }
 
   /** The free blocks, the next one to be evicted first. */
@@ -234,30 +238,8 @@ export class KvCache {
   checkInvariants(): void {
     this.#shares.checkInvariants();
     this.#prefixes.checkInvariants();
-    const references = new Map<number, number>();
-    for (const [id, { share, blocks, confirmedBlocks }] of this.#holdings) {
-      assert(new Set(blocks).size === blocks.length, `Sequence ${id} holds no block twice`);
-      assert(confirmedBlocks <= blocks.length, `Sequence ${id} confirmed only what it holds`);
-      assert(
-        blocks.every((block) => this.#shares.belongsTo(block, share)),
-        `What sequence ${id} holds counts against its tenant's share`,
-      );
-      for (const block of blocks) references.set(block, (references.get(block) ?? 0) + 1);
-    }
-    assert(references.size === this.usedBlocks, "Every used block is in a block table");
-    for (const [block, held] of references) {
-      assert(this.#shares.referencesOf(block) === held, `Block ${block} counts its holders`);
-      // A block that can still be written must not be readable by anybody else.
-      assert(held === 1 || this.#isConfirmed(block), `Shared block ${block} is confirmed`);
-    }
+    this.#holdings.checkInvariants(this.#shares);
     assert(this.#isCaching || this.#prefixes.blockCount === 0, "Without caching nothing is cached");
-  }
-
-  #isConfirmed(block: number): boolean {
-    return [...this.#holdings.values()].every(({ blocks, confirmedBlocks }) => {
-      const index = blocks.indexOf(block);
-      return index === -1 || index < confirmedBlocks;
-    });
   }
 
   #blocksFor(tokens: number): number {
@@ -269,22 +251,9 @@ export class KvCache {
     return Math.floor((knownTokens - 1) / this.blockTokens);
   }
 
-  #holdingOf(id: string): Holding {
-    const holding = this.#holdings.get(id);
-    assert(holding !== undefined, `Sequence ${id} holds no blocks`);
-    return holding;
-  }
-
   #findHits(chain: BlockChain, knownTokens: number): number[] {
     if (!this.#isCaching) return [];
-    const hits: number[] = [];
-    const hitBlocksMax = this.#hitBlocksMax(knownTokens);
-    while (hits.length < hitBlocksMax) {
-      const block = this.#prefixes.find(chain.hashAt(hits.length));
-      if (block === undefined) break;
-      hits.push(block);
-    }
-    return hits;
+    return this.#prefixes.findPrefix(chain, this.#hitBlocksMax(knownTokens));
   }
 
   #takeBlocks(holding: Holding, count: number): void {

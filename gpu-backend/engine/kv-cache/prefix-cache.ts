@@ -1,4 +1,6 @@
 import { assert } from "../../../src/base/assert.ts";
+import type { BlockChain } from "./block-chain.ts";
+import type { KvEvent, KvEventLog } from "./kv-event-log.ts";
 
 /**
  * Which blocks hold the KV of which hash.
@@ -9,6 +11,12 @@ import { assert } from "../../../src/base/assert.ts";
 export class PrefixCache {
   readonly #blocksByHash = new Map<string, Set<number>>();
   readonly #hashByBlock = new Map<number, string>();
+  readonly #log: KvEventLog | undefined;
+
+  /** What can be hit, and what no longer can, is told to the log if there is one. */
+  constructor(log?: KvEventLog) {
+    this.#log = log;
+  }
 
   /** The number of blocks that can be hit. */
   get blockCount(): number {
@@ -24,12 +32,24 @@ export class PrefixCache {
     return this.#blocksByHash.get(hash)?.values().next().value;
   }
 
+  /** The blocks of the longest prefix that can be hit, at most so many, in order. */
+  findPrefix(chain: BlockChain, blocksMax: number): number[] {
+    const blocks: number[] = [];
+    while (blocks.length < blocksMax) {
+      const block = this.find(chain.hashAt(blocks.length));
+      if (block === undefined) break;
+      blocks.push(block);
+    }
+    return blocks;
+  }
+
   /** Lets a full, computed block be hit from now on. */
   register(hash: string, block: number): void {
     assert(!this.has(block), `Block ${block} is registered already`);
     const copies = this.#blocksByHash.get(hash) ?? new Set();
     this.#blocksByHash.set(hash, copies.add(block));
     this.#hashByBlock.set(block, hash);
+    if (copies.size === 1) this.#tell({ kind: "stored", hash });
   }
 
   /** Lets a block not be hit any more, as it is about to be overwritten or is not trusted. */
@@ -39,12 +59,15 @@ export class PrefixCache {
     this.#hashByBlock.delete(block);
     const copies = this.#blocksByHash.get(hash);
     copies?.delete(block);
-    if (copies?.size === 0) this.#blocksByHash.delete(hash);
+    if (copies?.size !== 0) return;
+    this.#blocksByHash.delete(hash);
+    this.#tell({ kind: "removed", hash });
   }
 
   clear(): void {
     this.#blocksByHash.clear();
     this.#hashByBlock.clear();
+    this.#tell({ kind: "all-cleared" });
   }
 
   /** Throws unless both directions say the same and no hash is kept without a block. */
@@ -58,5 +81,9 @@ export class PrefixCache {
       }
     }
     assert(copies === this.#hashByBlock.size, "Every block with a hash is found by it");
+  }
+
+  #tell(event: KvEvent): void {
+    this.#log?.add(event, () => this.#blocksByHash.keys());
   }
 }

@@ -1,3 +1,5 @@
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
 import type * as Library from "@mlc-ai/web-xgrammar";
 import { assert } from "../../../src/base/assert.ts";
 import type { WasmMemory } from "../executor/wasm-memory.ts";
@@ -15,7 +17,8 @@ const PAGE_BYTES = 65_536;
  */
 export async function loadGrammarLibrary(): Promise<typeof Library> {
   boundMemory();
-  const address = import.meta.resolve("@mlc-ai/web-xgrammar");
+  const { resolve } = createRequire(import.meta.url);
+  const address = pathToFileURL(resolve("@mlc-ai/web-xgrammar")).href;
   Object.defineProperty(globalThis, "location", { value: { href: address } });
   await import("@mlc-ai/web-xgrammar");
   assert(globalThis.xgrammar !== undefined, "the grammar library has run");

@@ -12,6 +12,7 @@ const PLAN = {
 const OPTIONS = {
   precision: "f32",
   modelFolder: undefined,
+  buildFolder: "/run/engine",
   replicaSecret: "the-secret-between-gateway-and-engine",
   gatewaySocketUrl: "ws://127.0.0.1:8787",
 };
@@ -36,6 +37,11 @@ describe("planEngineChild()", () => {
     const plan = planEngineChild(PLAN, OPTIONS);
     expect(plan.environment["SLUICE_REPLICA_SECRET"]).toBe(OPTIONS.replicaSecret);
     expect(plan.command.join(" ")).not.toContain(OPTIONS.replicaSecret);
+  });
+
+  test("its programs are the compiled ones", () => {
+    const { environment } = planEngineChild(PLAN, OPTIONS);
+    expect(environment["SLUICE_ENGINE_BUILD"]).toBe(OPTIONS.buildFolder);
   });
 
   test("a model folder is passed on, and none is the engine's own model", () => {

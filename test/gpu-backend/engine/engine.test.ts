@@ -132,65 +132,6 @@ describe("first-token deadlines", () => {
   });
 });
 
-describe("ends", () => {
-  test("a request of p prompt and m output tokens computes p + m - 1 tokens", () => {
-    const engine = anEngine({ batchTokensMax: 8 });
-    engine.submit(aGenerateRequest({ promptTokens: tokenRange(37), outputTokensMax: 9 }), 0);
-    const steps = runToEnd(engine);
-    expect(steps.reduce((sum, step) => sum + (step.batch?.totalTokens ?? 0), 0)).toBe(37 + 9 - 1);
-    expect(engine.counters).toMatchObject({
-      promptTokens: 37,
-      generatedTokens: 9,
-      computedTokens: 37 + 9 - 1,
-    });
-  });
-
-  test("a stop token ends the output and is part of it", () => {
-    const engine = anEngine();
-    engine.submit(aGenerateRequest({ stopTokenIds: [41, 42], outputTokensMax: 3 }), 0);
-    expect(runStep(engine, { tokenId: 10 }).events).toHaveLength(1);
-    expect(runStep(engine, { tokenId: 42 }).events).toEqual([
-      { kind: "token", id: "a", tokenId: 42 },
-      {
-        kind: "finished",
-        id: "a",
-        reason: "stop",
-        promptTokens: 8,
-        cachedTokens: 0,
-        outputTokens: 2,
-      },
-    ]);
-    expect(engine.load()).toMatchObject({ runningRequests: 0, usedBlocks: 0 });
-  });
-
-  test("a stop token at the length limit is a stop", () => {
-    const engine = anEngine();
-    engine.submit(aGenerateRequest({ stopTokenIds: [42], outputTokensMax: 1 }), 0);
-    expect(runStep(engine, { tokenId: 42 }).events.at(-1)).toMatchObject({ reason: "stop" });
-  });
-
-  test("stop tokens in the prompt end nothing", () => {
-    const engine = anEngine();
-    engine.submit(aGenerateRequest({ promptTokens: [42, 42], stopTokenIds: [42] }), 0);
-    expect(runStep(engine).events).toEqual([{ kind: "token", id: "a", tokenId: 7 }]);
-  });
-
-  test("an output ends where the context does", () => {
-    const engine = anEngine({ contextTokens: 256 });
-    engine.submit(aGenerateRequest({ outputTokensMax: 100_000 }), 0);
-    const end = runToEnd(engine).at(-1)?.events.at(-1);
-    expect(end).toMatchObject({ kind: "finished", reason: "length", outputTokens: 248 });
-  });
-
-  test("an output that outgrows the whole pool ends there by length", () => {
-    const engine = anEngine({ blockCount: 3, contextTokens: 256 });
-    engine.submit(aGenerateRequest({ outputTokensMax: 100_000 }), 0);
-    const end = runToEnd(engine).at(-1)?.events.at(-1);
-    expect(end).toMatchObject({ kind: "finished", reason: "length", outputTokens: 40 });
-    expect(engine.counters.preemptions).toBe(0);
-  });
-});
-
 describe("cancel()", () => {
   test("a waiting request ends at once", () => {
     const engine = anEngine();
@@ -351,59 +292,6 @@ describe("commit() and rollback()", () => {
 
   test("an idle engine plans nothing", () => {
     expect(anEngine().plan(0)).toEqual({ batch: undefined, events: [] });
-  });
-});
-
-describe("prefix hits", () => {
-  test("the next turn of a chat computes only what is past the last full block", () => {
-    const engine = anEngine();
-    const prompt = tokenRange(100);
-    engine.submit(aGenerateRequest({ id: "turn 1", promptTokens: prompt, outputTokensMax: 50 }), 0);
-    runToEnd(engine);
-    const output = Array.from({ length: 50 }, () => 7);
-    const promptTokens = [...prompt, ...output, ...tokenRange(30, 5000)];
-    engine.submit(aGenerateRequest({ id: "turn 2", promptTokens, outputTokensMax: 1 }), 0);
-    // The last of the first turn's 150 tokens was never computed, so nine blocks are full.
-    expect(runStep(engine)).toMatchObject({
-      tokensById: { "turn 2": 180 - 144 },
-      events: [{ kind: "token" }, { kind: "finished", promptTokens: 180, cachedTokens: 144 }],
-    });
-  });
-
-  test("a request hits only what was computed under its own salt", () => {
-    const engine = anEngine();
-    const promptTokens = tokenRange(40);
-    const request = { promptTokens, outputTokensMax: 1 };
-    engine.submit(aGenerateRequest({ ...request, id: "a", cacheSalt: "one" }), 0);
-    runStep(engine);
-    engine.submit(aGenerateRequest({ ...request, id: "b", cacheSalt: "two" }), 0);
-    expect(runStep(engine).tokensById).toEqual({ b: 40 });
-    engine.submit(aGenerateRequest({ ...request, id: "c", cacheSalt: "one" }), 0);
-    expect(runStep(engine).tokensById).toEqual({ c: 8 });
-  });
-
-  test("a request that is deferred twice before it runs is counted once", () => {
-    const engine = anEngine({ blockCount: 4 });
-    engine.submit(aGenerateRequest({ id: "a", outputTokensMax: 3 }), 0);
-    const promptTokens = tokenRange(50, 5000);
-    engine.submit(aGenerateRequest({ id: "b", promptTokens, outputTokensMax: 1 }), 0);
-    for (let step = 0; step < 3; step++) {
-      runStep(engine);
-      expect(engine.counters.prefix).toMatchObject({ queriedTokens: 8, hitTokens: 0 });
-    }
-    runStep(engine);
-    expect(engine.counters.prefix).toMatchObject({ queriedTokens: 58, hitTokens: 0 });
-  });
-
-  test("resetPrefixCache() waits for the last running request", () => {
-    const engine = anEngine();
-    engine.submit(aGenerateRequest({ promptTokens: tokenRange(40) }), 0);
-    runStep(engine);
-    expect(engine.resetPrefixCache()).toBe(false);
-    runToEnd(engine);
-    expect(engine.resetPrefixCache()).toBe(true);
-    engine.submit(aGenerateRequest({ promptTokens: tokenRange(40) }), 0);
-    expect(runStep(engine).tokensById).toEqual({ a: 40 });
   });
 });
 

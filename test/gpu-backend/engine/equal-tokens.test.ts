@@ -29,7 +29,7 @@ import { SumConstraint, type SumConstraintOptions } from "../../support/sum-cons
 const VOCABULARY_TOKENS = 12;
 const STOP_TOKEN = 0;
 const DEAD_END = "No token is allowed to come next";
-const SEEDS = 600;
+const SEEDS = 800;
 const REQUESTS_PER_MIX = 14;
 const STEPS_MAX = 3000;
 
@@ -67,6 +67,7 @@ class Mix {
   readonly #failureRatio: number;
   readonly #cancelRatio: number;
   readonly #poisonRatio: number;
+  readonly #awaitRatio: number;
   #nowMs = 0;
   rollbacks = 0;
   /** The largest number of rows that one step computed. */
@@ -75,6 +76,7 @@ class Mix {
   constructor(seed: number) {
     this.#random = seededRandom(seed);
     const sequencesMax = 1 + this.#upTo(6);
+    const chunkedPrefill = this.#random() < 0.8;
     this.#options = {
       blockTokens: 1 + this.#upTo(4),
       blockCount: 5 + this.#upTo(16),
@@ -87,7 +89,8 @@ class Mix {
       hashBlock: hashBlockReadably,
       compareUrgency: ORDERS[seed % ORDERS.length] ?? compareArrival,
       kvAdmission: this.#random() < 0.3 ? "past-future" : "known",
-      keepsTbt: this.#random() < 0.5,
+      chunkedPrefill,
+      keepsTbt: chunkedPrefill && this.#random() < 0.5,
       ...(this.#random() < 0.5 && { forecast: FORECAST }),
       shares: {
         shareCount: this.#random() < 0.6 ? 1 : 2 + this.#upTo(2),
@@ -104,6 +107,7 @@ class Mix {
     this.#failureRatio = this.#random() < 0.5 ? 0.25 : 0;
     this.#cancelRatio = this.#random() < 0.5 ? 0.15 : 0;
     this.#poisonRatio = this.#random() < 0.4 ? 0.03 : 0;
+    this.#awaitRatio = this.#random() < 0.3 ? 0.25 : 0;
   }
 
   /** Whether the pool is divided, and more tenants come than there are shares. */
@@ -118,8 +122,10 @@ class Mix {
   /** Known tokens at which every sequence ends. */
   get sequenceTokensMax(): number {
     const { contextTokens, blockCount, blockTokens, shares } = this.#options;
+    const { chunkedPrefill, batchTokensMax } = this.#options;
     const shareBlocks = Math.floor(blockCount / (shares?.shareCount ?? 1));
-    return Math.min(contextTokens, shareBlocks * blockTokens);
+    const stepTokens = chunkedPrefill === false ? batchTokensMax : Infinity;
+    return Math.min(contextTokens, shareBlocks * blockTokens, stepTokens);
   }
 
   runToEnd(): void {
@@ -129,9 +135,13 @@ class Mix {
       const plan = this.#engine.plan(this.#nowMs);
       this.#note(plan.events);
       if (plan.batch !== undefined) this.#execute(plan.batch);
-      else if (this.requests.size === REQUESTS_PER_MIX) return;
+      else if (this.#isOver) return;
     }
     throw new Error(`Requests are still here after ${STEPS_MAX} steps`);
+  }
+
+  get #isOver(): boolean {
+    return this.requests.size === REQUESTS_PER_MIX && this.#engine.load().queuedRequests === 0;
   }
 
   #execute(batch: Batch): void {
@@ -155,8 +165,9 @@ class Mix {
     });
   }
 
-  /** Lets requests come and go, between steps as well as during one. */
+  /** Lets requests and awaited KV come, and requests go, between steps as well as during one. */
   #disturb(): void {
+    if (this.#random() < 0.3) this.#engine.kvArrived(`r${this.#upTo(REQUESTS_PER_MIX)}`);
     while (this.requests.size < REQUESTS_PER_MIX && this.#random() < 0.3) {
       const request = this.#aRequest(`r${this.requests.size}`);
       this.requests.set(request.id, request);
@@ -199,6 +210,8 @@ class Mix {
       cacheSalt: `salt-${this.#upTo(2)}`,
       tenant: `tenant-${this.#upTo(this.#tenantCount)}`,
       priority: this.#upTo(3) - 1,
+      ...(this.#random() < this.#awaitRatio && { awaitsKv: true }),
+      ...(this.#random() < 0.05 && { adapter: "adapter" }),
       ...(this.#random() < 0.3 && { tbtTargetMs: 1 + this.#upTo(4) }),
       ...(this.#random() < 0.2 ? { firstTokenDeadlineAtMs: this.#nowMs + this.#upTo(20) } : {}),
     };
@@ -307,7 +320,15 @@ function checkRequest(mix: Mix, request: GenerateRequest): GenerateEvent {
 }
 
 test("a request gets what it gets alone, whatever is batched, chunked, hit, preempted, cancelled or failed around it", () => {
-  const seen = { rollbacks: 0, hits: 0, preemptions: 0, resumedHits: 0, batched: 0, divided: 0 };
+  const seen = {
+    awaited: 0,
+    rollbacks: 0,
+    hits: 0,
+    preemptions: 0,
+    resumedHits: 0,
+    batched: 0,
+    divided: 0,
+  };
   const told = { "prompt-logprobs": 0, embedded: 0, logprobs: 0 };
   const ends: Record<string, number> = {};
   for (let seed = 1; seed <= SEEDS; seed++) {
@@ -340,12 +361,14 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, pree
     seen.resumedHits += counters.prefix.resumedHitTokens;
     seen.preemptions += counters.preemptions;
     if (mix.rowsMax > 1) seen.batched += 1;
+    seen.awaited += [...mix.requests.values()].filter(({ awaitsKv }) => awaitsKv).length;
     if (mix.isDivided) seen.divided += counters.preemptions;
   }
   // What the seeds do not provoke they do not prove.
   expect(seen.batched).toBeGreaterThan(200);
+  expect(seen.awaited).toBeGreaterThan(200);
   expect(seen.rollbacks).toBeGreaterThan(1000);
-  expect(seen.hits).toBeGreaterThan(1000);
+  expect(seen.hits).toBeGreaterThan(800);
   expect(seen.preemptions).toBeGreaterThan(100);
   expect(seen.divided).toBeGreaterThan(5);
   expect(seen.resumedHits).toBeGreaterThan(100);

@@ -37,6 +37,15 @@ describe("the token budget", () => {
     expect(runStep(engine).tokensById).toEqual({ a: 1, b: 7 });
   });
 
+  test("a second request is computed beside a first one's decodes, and neither waits for the other", () => {
+    const engine = anEngine({ blockCount: 100, contextTokens: 1024 });
+    submitPrompts(engine, [512], 3);
+    expect(runStep(engine).tokensById).toEqual({ a: 512 });
+    engine.submit(aGenerateRequest({ id: "b", promptTokens: tokenRange(512, 9000) }), 0);
+    expect(runStep(engine).tokensById).toEqual({ a: 1, b: 512 });
+    expect(runStep(engine).tokensById).toEqual({ a: 1, b: 1 });
+  });
+
   test("a chunk asks for logits only if it ends the known tokens", () => {
     const engine = anEngine({ batchTokensMax: 20, sequencesMax: 1 });
     submitPrompts(engine, [40], 2);
@@ -53,6 +62,7 @@ describe("the token budget", () => {
     const options = {
       batchTokensMax: 3,
       sequencesMax: 4,
+      chunkedPrefill: true,
       compareUrgency: compareArrival,
       keepsTbt: false,
       kvAdmission: "known" as const,

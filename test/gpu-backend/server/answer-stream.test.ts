@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import type { AnswerFormat } from "../../../gpu-backend/server/answer-format.ts";
 import { AnswerGroup } from "../../../gpu-backend/server/answer-group.ts";
 import { answerStream } from "../../../gpu-backend/server/answer-stream.ts";
@@ -12,14 +12,22 @@ const PLAIN_FORMAT: AnswerFormat = {
   bodyOf: (choices) => ({ choices }),
 };
 
-function aStream(options: { readonly includesUsage?: boolean; readonly choices?: number } = {}) {
-  const { includesUsage = false, choices = 1 } = options;
+interface StreamOptions {
+  readonly includesUsage?: boolean;
+  readonly choices?: number;
+  readonly format?: AnswerFormat;
+}
+
+afterEach(() => void vi.useRealTimers());
+
+function aStream(options: StreamOptions = {}) {
+  const { includesUsage = false, choices = 1, format = PLAIN_FORMAT } = options;
   const answers = new AnswerGroup(Array.from({ length: choices }, () => aByteAnswer().answer));
   const counts = { promptTokens: 1, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 2 };
   const stream = answerStream({
     answers,
     firstPart: undefined,
-    format: PLAIN_FORMAT,
+    format,
     totals: () => (includesUsage ? { usage: toUsage(counts) } : undefined),
     problemOf: (part) => ({ code: "upstream_error", message: part.kind }),
   });
@@ -74,12 +82,31 @@ test("a stream of several choices ends when the last of them has", async () => {
   expect(frames.filter((frame) => frame.includes("[DONE]"))).toHaveLength(1);
 });
 
-test("a part without a chunk is a comment, so that the stream goes on", async () => {
+test("a part without a chunk leaves no trace in a stream that goes on at once", async () => {
   const { answers, stream } = aStream();
   answers.hear(0, { kind: "prompt-logprobs", id: "a", logprobs: [undefined] });
   say(answers, "a");
   answers.hear(0, finishedBy("stop", 1));
-  expect((await framesOf(stream))[0]).toBe(": keep-alive");
+  expect((await framesOf(stream))[0]).toContain('"text":"a"');
+});
+
+test("tokens that say nothing yet bring a comment a second, however many they are", async () => {
+  vi.useFakeTimers();
+  const silent: AnswerFormat = { ...PLAIN_FORMAT, chunksOf: () => [] };
+  const { answers, stream } = aStream({ format: silent });
+  const frames: string[] = [];
+  const written = stream.pipeTo(
+    new WritableStream({ write: (bytes) => void frames.push(Buffer.from(bytes).toString()) }),
+  );
+  for (let token = 0; token < 300; token++) {
+    say(answers, "a");
+    await vi.advanceTimersByTimeAsync(10);
+  }
+  answers.hear(0, finishedBy("stop", 300));
+  await vi.advanceTimersByTimeAsync(10);
+  await written;
+  const keepAlive = ": keep-alive\n\n";
+  expect(frames).toEqual([keepAlive, keepAlive, keepAlive, "data: [DONE]\n\n"]);
 });
 
 test("a stream that fails ends with one error event and no [DONE]", async () => {

@@ -98,15 +98,20 @@ describe("Answer", () => {
     expect(takeAll(answer)).toMatchObject([{ text: "hello" }]);
   });
 
-  test("a stop string within the minimum of tokens stays in the text, one behind it ends it", () => {
-    const { answer } = aByteAnswer({ stop: ["e"], outputTokensMin: 2 });
-    hearText(answer, "hello there");
-    answer.hear(finishedBy("cancelled", 11));
-    expect(takeAll(answer)).toMatchObject([
-      { text: "hello th" },
-      { reason: "stop", counts: { outputTokens: 9 } },
-    ]);
-  });
+  test.each([
+    { outputTokensMin: 0, kept: "h", outputTokens: 2 },
+    { outputTokensMin: 1, kept: "h", outputTokens: 2 },
+    { outputTokensMin: 2, kept: "hello th", outputTokens: 9 },
+  ])(
+    "a stop string within a minimum of $outputTokensMin tokens stays in the text, one behind it ends it",
+    ({ outputTokensMin, kept, outputTokens }) => {
+      const { answer } = aByteAnswer({ stop: ["e"], outputTokensMin });
+      hearText(answer, "hello there");
+      answer.hear(finishedBy("cancelled", 11));
+      const parts = takeAll(answer);
+      expect(parts).toMatchObject([{ text: kept }, { reason: "stop", counts: { outputTokens } }]);
+    },
+  );
 
   test("text held back for a stop string that never came is told at the end", () => {
     const { answer } = aByteAnswer({ stop: ["world peace"] });

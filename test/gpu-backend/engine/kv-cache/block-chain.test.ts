@@ -54,6 +54,22 @@ describe("BlockChain", () => {
     expect(chainOf([1, 2, 3, 4], "t").hashAt(1)).not.toBe(reference);
   });
 
+  test("an adapter is in the key of every block", () => {
+    const keys: (string | undefined)[] = [];
+    const noting = {
+      ...hashing,
+      hashBlock: (parent: string, tokens: readonly number[] | Int32Array, adapter?: string) => {
+        keys.push(adapter);
+        return hashBlockReadably(parent, tokens, adapter);
+      },
+    };
+    const tokens = [1, 2, 3, 4, 5, 6];
+    const base = chainOf(tokens);
+    const adapted = new BlockChain(noting, "s", tokens, "legal-v2");
+    for (const block of [0, 1, 2]) expect(adapted.hashAt(block)).not.toBe(base.hashAt(block));
+    expect(keys).toEqual(["legal-v2", "legal-v2", "legal-v2"]);
+  });
+
   test("hashes each block once, also when tokens are appended later", () => {
     let calls = 0;
     const tokens = [1, 2, 3, 4, 5];
