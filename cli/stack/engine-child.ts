@@ -42,6 +42,8 @@ export function planEngineChild(
       "gpu-backend/start.mjs",
       ...Object.entries(flags).flat(),
       "--require-salt",
+      // Prefill is cut so that no step breaks the tightest pace that was promised to those who decode.
+      "--keep-tbt",
       "--exit-with-stdin",
     ],
     folder: PACKAGE_ROOT,
