@@ -192,6 +192,7 @@ export class Gateway {
       dispatch: dispatch.dispatch,
       ...(tellsDeadlines && deadlineAtMs < Infinity && { firstTokenDeadlineAtMs: deadlineAtMs }),
       ...(tbtTargetMs !== undefined && { tbtTargetMs }),
+      ...(attempt.call.options.spec.isPoisonous === true && { isPoisonous: true }),
     });
   }
 
@@ -221,6 +222,7 @@ export class Gateway {
     const { call, tokens, answerTokenIds } = attempt;
     assert(tokens === answerTokenIds.length, "an answer that is finished is whole");
     this.#drop(attempt);
+    call.cachedTokens = cachedTokens;
     const { attainment } = this.#end(call, "stop");
     const { promptTokens } = call.options.spec;
     this.#settle(attempt.leaseId, {

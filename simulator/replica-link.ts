@@ -87,11 +87,12 @@ export class ReplicaLink {
     return this.#isConnected && isUp && !isFrozen && !this.#isBlackHole && !this.#isMute;
   }
 
-  /** Sends a request; where no process listens, it comes back as lost. */
+  /** Sends a request; where no process listens, or to a poisonous one, it comes back as lost. */
   send(request: ReplicaRequest): void {
     const { world, delayMs, listener } = this.#options;
     world.after(delayMs, () => {
-      if (this.#isBlackHole || this.replica.submit(request)) return;
+      if (this.#isBlackHole) return;
+      if (request.isPoisonous !== true && this.replica.submit(request)) return;
       world.after(delayMs, () =>
         listener.events(this.replicaId, [{ kind: "lost", id: request.id }]),
       );

@@ -13,6 +13,8 @@ export interface ReplicaRequest {
   readonly tbtTargetMs?: number;
   /** The `x-gw-dispatch` header: the pool's epoch and the number of the dispatch. */
   readonly dispatch?: string;
+  /** True: the replica fails it at once, without any work. */
+  readonly isPoisonous?: boolean;
 }
 
 /** What an engine tells of its requests; `lost` goes to all that were there when its process ended. */

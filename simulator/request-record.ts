@@ -27,4 +27,6 @@ export interface RequestRecord {
   readonly dispatches: number;
   /** From the last dispatch to the first token. */
   readonly firstTokenAfterMs: number | undefined;
+  /** Prompt tokens that the replica had computed before; absent unless the answer is whole. */
+  readonly cachedTokens: number | undefined;
 }

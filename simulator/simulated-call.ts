@@ -47,6 +47,8 @@ export class SimulatedCall {
   /** Present while a replica serves it. */
   attempt: Attempt | undefined;
   dispatches = 0;
+  /** As the replica says at the end of a whole answer. */
+  cachedTokens: number | undefined;
   #isInProfile: boolean | undefined;
   #forecast: Dispatch["forecast"] | undefined;
   #firstTokenAfterMs: number | undefined;
@@ -139,6 +141,7 @@ export class SimulatedCall {
       forecast: this.#forecast,
       dispatches: this.dispatches,
       firstTokenAfterMs: this.#firstTokenAfterMs,
+      cachedTokens: this.cachedTokens,
     };
     onEnd(record);
     return record;

@@ -24,6 +24,8 @@ export interface ArrivalSpec extends RequestSize {
   readonly sessionId?: number;
   /** The client's own limit, never below `outputTokens`; absent: it set none. */
   readonly outputTokensMax?: number;
+  /** True: no replica can serve it, each fails at once, as at a prompt that its engine cannot digest. */
+  readonly isPoisonous?: boolean;
   /** Where a trace tells exactly what prompts share; it then overrides prefix group and session. */
   readonly promptBlocks?: PromptBlocks;
 }

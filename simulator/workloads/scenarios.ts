@@ -82,6 +82,39 @@ export function priceMixDrift(
   }));
 }
 
+/** One tenant's answers are `factor` times as long in a window: a model that does not find an end. */
+export function runawayAnswers(
+  basis: LoadBasis,
+  options: SteadyOptions & {
+    readonly tenant: string;
+    readonly fromMs: number;
+    readonly untilMs: number;
+    readonly factor: number;
+  },
+): Workload {
+  const { fromMs, untilMs, factor } = options;
+  return withTenant(steady(basis, options), options.tenant, (traffic) => ({
+    ...traffic,
+    answerChange: { fromMs, untilMs, factor },
+  }));
+}
+
+/** All of one tenant's requests fail in a window, at whatever replica, and at once. */
+export function poisoned(
+  basis: LoadBasis,
+  options: SteadyOptions & {
+    readonly tenant: string;
+    readonly fromMs: number;
+    readonly untilMs: number;
+  },
+): Workload {
+  const { fromMs, untilMs } = options;
+  return withTenant(steady(basis, options), options.tenant, (traffic) => ({
+    ...traffic,
+    poison: { fromMs, untilMs },
+  }));
+}
+
 /** The mean price of what begins with one arrival: of a request, or of a whole session. */
 export function priceOfStart({ price }: LoadBasis, profile: TenantProfile): number {
   const { sessions } = profile;

@@ -24,6 +24,10 @@ export interface TenantTraffic {
   readonly rateShapes: readonly RateShape[];
   /** Makes prompts longer from an instant on, at the same rate. */
   readonly promptChange?: PromptChange;
+  /** Makes answers longer for a while, as when a model no longer finds an end. */
+  readonly answerChange?: AnswerChange;
+  /** Makes all of its requests fail at every replica for a while. */
+  readonly poison?: Window;
 }
 
 /** A change of what is asked, which a limit on the number of requests cannot see. */
@@ -31,6 +35,16 @@ interface PromptChange {
   readonly fromMs: number;
   readonly factor: number;
   readonly promptTokensMax: number;
+}
+
+/** A change of what is answered, which nothing in a request foretells. */
+interface AnswerChange extends Window {
+  readonly factor: number;
+}
+
+interface Window {
+  readonly fromMs: number;
+  readonly untilMs: number;
 }
 
 /**
@@ -88,7 +102,7 @@ function* tenantArrivals(
 
 function requestOf(
   request: SampledRequest,
-  { profile, promptChange }: TenantTraffic,
+  { profile, promptChange, answerChange, poison }: TenantTraffic,
   tenantIndex: number,
   atMs: number,
 ): Omit<ArrivalSpec, "atMs"> {
@@ -104,10 +118,18 @@ function requestOf(
       Math.round(request.prefixTokens * promptChange.factor),
     );
   }
+  if (answerChange !== undefined && isWithin(answerChange, atMs)) {
+    size.outputTokens = Math.round(size.outputTokens * answerChange.factor);
+  }
   return {
     ...size,
     tenantIndex,
     prefixGroup: tenantIndex * PREFIX_GROUPS_MAX + request.prefixGroup,
+    ...(poison !== undefined && isWithin(poison, atMs) && { isPoisonous: true }),
     ...(profile.outputTokensMax === undefined ? {} : { outputTokensMax: profile.outputTokensMax }),
   };
+}
+
+function isWithin({ fromMs, untilMs }: Window, atMs: number): boolean {
+  return atMs >= fromMs && atMs < untilMs;
 }

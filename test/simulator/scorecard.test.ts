@@ -45,6 +45,7 @@ function aRecord(change: Partial<RequestRecord> = {}): RequestRecord {
     forecast: undefined,
     dispatches: 1,
     firstTokenAfterMs: 200,
+    cachedTokens: 0,
     ...change,
   };
 }

@@ -1,0 +1,130 @@
+import * as z from "zod";
+import { messageOf, WrongUse } from "../cli/command.ts";
+import { flagSwitch, parseWords, toHelpLines } from "../cli/flags.ts";
+import {
+  admitsTheGuaranteedUnderLastingOverload,
+  admitsWhoComesBackAsTold,
+  recoversFromABurst,
+  wastesNoWork,
+} from "../simulator/promises/burst.ts";
+import type { Finding } from "../simulator/promises/finding.ts";
+import { isKept } from "../simulator/promises/finding.ts";
+import {
+  exceedsBoundsAsOftenAsMeant,
+  forgivesWhoWasRefused,
+  learnsThatAReplicaIsSlower,
+} from "../simulator/promises/forecast.ts";
+import {
+  othersKeepTheirsBesideTheFailing,
+  othersKeepTheirsBesideTheNoisy,
+  othersKeepTheirsBesideTheRunaway,
+} from "../simulator/promises/neighbours.ts";
+import {
+  keepsPromisesAtTwiceTheLoad,
+  servesAsMuchAsTheBestLimit,
+} from "../simulator/promises/overload.ts";
+import { findsPrefixesWithinTheBound, leavesOutABlackHole } from "../simulator/promises/routing.ts";
+import { servesLowerBands, sharesByWeight } from "../simulator/promises/sharing.ts";
+import { describeMachine } from "./support/machine.ts";
+
+const FLAGS = z.object({
+  quick: flagSwitch("A fifth of the seeds, to see that all of it runs"),
+});
+type Flags = z.output<typeof FLAGS>;
+
+const HELP = `Usage: npm run bench:promises -- [flags]
+
+Tests the promises in simulation with the numbers of seeds and of requests that they name; the tests take
+fewer. The same flags give the same numbers on every machine. Prints Markdown.
+
+${toHelpLines(FLAGS)}`;
+
+const SEEDS = 20;
+const QUICK_SEEDS = 4;
+const SHORT_MS = 15_000;
+const LONG_MS = 40_000;
+/** So long that all who were refused in a burst have come back. */
+const RETRIES_MS = 75_000;
+/** Bins with fewer completions are not judged. */
+const SAMPLES_MIN = 5_000;
+
+interface Test {
+  readonly promise: string;
+  readonly run: (seeds: number) => Finding[];
+}
+
+/** P4's run is as long as it takes until each of its seeds has admitted 250 requests of every tenant. */
+const TESTS: readonly Test[] = [
+  { promise: "P3", run: (seeds) => wastesNoWork({ seeds, measuredMs: SHORT_MS }) },
+  { promise: "P3", run: (seeds) => admitsWhoComesBackAsTold({ seeds, measuredMs: RETRIES_MS }) },
+  {
+    promise: "P3",
+    run: (seeds) => admitsTheGuaranteedUnderLastingOverload({ seeds, measuredMs: LONG_MS }),
+  },
+  { promise: "P4", run: (seeds) => keepsPromisesAtTwiceTheLoad({ seeds, measuredMs: 20_000 }) },
+  { promise: "P4", run: (seeds) => servesAsMuchAsTheBestLimit({ seeds, measuredMs: 20_000 }) },
+  {
+    promise: "P5",
+    run: (seeds) =>
+      exceedsBoundsAsOftenAsMeant({ seeds, measuredMs: LONG_MS, samplesMin: SAMPLES_MIN }),
+  },
+  { promise: "P5", run: (seeds) => learnsThatAReplicaIsSlower({ seeds, measuredMs: SHORT_MS }) },
+  { promise: "P5", run: (seeds) => forgivesWhoWasRefused({ seeds, measuredMs: LONG_MS }) },
+  {
+    promise: "P6",
+    run: (seeds) => othersKeepTheirsBesideTheFailing({ seeds, measuredMs: LONG_MS }),
+  },
+  {
+    promise: "P6",
+    run: (seeds) => othersKeepTheirsBesideTheRunaway({ seeds, measuredMs: LONG_MS }),
+  },
+  {
+    promise: "P8",
+    run: (seeds) => othersKeepTheirsBesideTheNoisy({ seeds, measuredMs: SHORT_MS }),
+  },
+  { promise: "P8", run: (seeds) => sharesByWeight({ seeds, measuredMs: SHORT_MS }) },
+  { promise: "P8", run: (seeds) => servesLowerBands({ seeds, measuredMs: SHORT_MS }) },
+  { promise: "P9", run: (seeds) => recoversFromABurst({ seeds, measuredMs: SHORT_MS }) },
+  { promise: "P10", run: (seeds) => findsPrefixesWithinTheBound({ seeds, measuredMs: LONG_MS }) },
+  { promise: "P11", run: (seeds) => leavesOutABlackHole({ seeds, measuredMs: SHORT_MS }) },
+];
+
+function runBenchmark(flags: Flags): string {
+  const seeds = flags.quick ? QUICK_SEEDS : SEEDS;
+  return [
+    "# The promises in simulation",
+    "",
+    `\`npm run bench:promises${flags.quick ? " -- --quick" : ""}\``,
+    "",
+    describeMachine([]),
+    `- ${seeds} seeds; three or four small replicas, whose engines run the real scheduler and cache`,
+    "",
+    "| | | is | has to be | kept |",
+    "|---|---|---:|---:|---|",
+    ...TESTS.flatMap(({ promise, run }) => run(seeds).map((finding) => toRow(promise, finding))),
+  ].join("\n");
+}
+
+function toRow(promise: string, finding: Finding): string {
+  const bound = "atMost" in finding ? `≤ ${finding.atMost}` : `≥ ${finding.atLeast}`;
+  const value = Number.isInteger(finding.value) ? finding.value : finding.value.toFixed(4);
+  const kept = isKept(finding) ? "yes" : "**no**";
+  return `| ${promise} | ${finding.what} | ${value} | ${bound} | ${kept} |`;
+}
+
+function main(words: readonly string[]): number {
+  if (words.includes("--help")) {
+    console.log(HELP);
+    return 0;
+  }
+  try {
+    console.log(runBenchmark(parseWords(words, FLAGS, 0).values));
+    return 0;
+  } catch (error) {
+    if (!(error instanceof WrongUse)) throw error;
+    console.error(messageOf(error));
+    return 2;
+  }
+}
+
+process.exitCode = main(process.argv.slice(2));

@@ -1,0 +1,56 @@
+import type { Outcome } from "../../src/pool/offer.ts";
+import type { LeaseId, ReplicaId } from "../../src/protocol/ids.ts";
+import type { Dispatcher, VerdictListener } from "../dispatcher.ts";
+
+/** How far above its fair share of all requests a replica may be. */
+const LOAD_BOUND_RATIO = 1.25;
+
+/** Counts how often a replica is given more than its bounded share of what is outstanding. */
+export class BalanceWatch {
+  readonly #replicas: number;
+  readonly #replicaOf = new Map<LeaseId, ReplicaId>();
+  readonly #outstanding = new Map<ReplicaId, number>();
+  dispatches = 0;
+  aboveCeiling = 0;
+
+  constructor(replicas: number) {
+    this.#replicas = replicas;
+  }
+
+  /** A listener that hears what the given one does, and is counted. */
+  listener(listener: VerdictListener): VerdictListener {
+    return {
+      ...listener,
+      dispatched: (requestId, leaseId, dispatch) => {
+        this.#add(leaseId, dispatch.replicaId);
+        listener.dispatched(requestId, leaseId, dispatch);
+      },
+    };
+  }
+
+  /** The same dispatcher, whose settlements are counted. */
+  dispatcher<Kind extends Dispatcher>(dispatcher: Kind): Kind {
+    const settle = dispatcher.settle.bind(dispatcher);
+    dispatcher.settle = (leaseId: LeaseId, outcome: Outcome) => {
+      this.#remove(leaseId);
+      settle(leaseId, outcome);
+    };
+    return dispatcher;
+  }
+
+  #add(leaseId: LeaseId, replicaId: ReplicaId): void {
+    const outstanding = (this.#outstanding.get(replicaId) ?? 0) + 1;
+    this.#outstanding.set(replicaId, outstanding);
+    this.#replicaOf.set(leaseId, replicaId);
+    this.dispatches += 1;
+    const ceiling = Math.ceil((LOAD_BOUND_RATIO * this.#replicaOf.size) / this.#replicas);
+    if (outstanding > ceiling) this.aboveCeiling += 1;
+  }
+
+  #remove(leaseId: LeaseId): void {
+    const replicaId = this.#replicaOf.get(leaseId);
+    if (replicaId === undefined) return;
+    this.#replicaOf.delete(leaseId);
+    this.#outstanding.set(replicaId, (this.#outstanding.get(replicaId) ?? 0) - 1);
+  }
+}

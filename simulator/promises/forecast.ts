@@ -1,0 +1,135 @@
+import { Calibration } from "../../src/forecast/calibration.ts";
+import type { BinCoverage } from "../../src/forecast/calibration.ts";
+import type { Policy } from "../policies/policy.ts";
+import { runExperiment } from "../experiment.ts";
+import { PoolDispatcher } from "../pool-dispatcher.ts";
+import { burst, steady } from "../workloads/scenarios.ts";
+import type { Finding } from "./finding.ts";
+import type { PromiseOptions } from "./run.ts";
+import { runSeeds } from "./run.ts";
+import { pooledRatio, shareOf } from "./shares.ts";
+import { LASTS_MS, smallPool, THREE_TENANTS } from "./small-pool.ts";
+
+/** How often bounds are meant to be exceeded; the core's own setting. */
+const EXCEEDANCE_RATIOS = { ttft: 0.003, tpot: 0.01 } as const;
+const OFF_RATIO_MAX = 0.5;
+const HIGH_LOAD_RATIO = 1.2;
+
+const { profiles, basis } = smallPool();
+
+/** P5: bounds are exceeded as often as they are meant to be, in each bin with enough samples to tell. */
+export function exceedsBoundsAsOftenAsMeant(
+  options: PromiseOptions & { readonly samplesMin: number },
+): Finding[] {
+  const workload = steady(basis, { loadRatio: HIGH_LOAD_RATIO, profiles: THREE_TENANTS });
+  const bins = new Map<
+    string,
+    { dimension: BinCoverage["dimension"]; samples: number; exceeded: number }
+  >();
+  for (let seed = 1; seed <= options.seeds; seed += 1) {
+    const { mechanisms, measuredMs } = options;
+    const { simulation } = runExperiment({
+      seed,
+      profiles,
+      workload,
+      warmUpMs: 0,
+      measuredMs,
+      ...(mechanisms !== undefined && { mechanisms }),
+    });
+    for (const { dimension, bin, samples, exceeded } of coverageOf(simulation.gateway.dispatcher)) {
+      const name = `${dimension}, bin ${bin}`;
+      const sum = bins.get(name) ?? { dimension, samples: 0, exceeded: 0 };
+      sum.samples += samples;
+      sum.exceeded += exceeded;
+      bins.set(name, sum);
+    }
+  }
+  return [...bins].flatMap(([name, { dimension, samples, exceeded }]): Finding[] => {
+    if (samples < options.samplesMin) return [];
+    const value = exceeded / samples / EXCEEDANCE_RATIOS[dimension];
+    const what = `exceeded over meant: ${name} of ${samples}`;
+    return [
+      { what, value, atMost: 1 + OFF_RATIO_MAX },
+      { what, value, atLeast: 1 - OFF_RATIO_MAX },
+    ];
+  });
+}
+
+function coverageOf(dispatcher: unknown): BinCoverage[] {
+  if (!(dispatcher instanceof PoolDispatcher)) return [];
+  return new Calibration({}, dispatcher.pool.state.calibration).coverage();
+}
+
+const SLOW_FROM_MS = 8_000;
+const LEARNING_COMPLETIONS = 500;
+const JUDGED_COMPLETIONS = 1_000;
+
+/** P5: when a replica becomes twice as slow, five hundred completions later it is reckoned with. */
+export function learnsThatAReplicaIsSlower(
+  options: PromiseOptions,
+  createPolicy?: () => Policy,
+): Finding[] {
+  const runs = runSeeds(options, {
+    profiles,
+    workload: steady(basis, { loadRatio: 0.7, profiles: THREE_TENANTS }),
+    warmUpMs: SLOW_FROM_MS,
+    faults: [{ kind: "slow", ratio: 2, replicaIndex: 0, atMs: SLOW_FROM_MS, forMs: LASTS_MS }],
+    ...(createPolicy !== undefined && { createPolicy }),
+  });
+  const judged = runs.map(({ records }) =>
+    records
+      .filter(({ verdict }) => verdict === "admitted")
+      .slice(LEARNING_COMPLETIONS, LEARNING_COMPLETIONS + JUDGED_COMPLETIONS),
+  );
+  return [
+    {
+      what: "completions behind the first five hundred",
+      value: Math.min(...judged.map(({ length }) => length)),
+      atLeast: 500,
+    },
+    {
+      what: "misses among them",
+      value: pooledRatio(
+        judged.map((records) => shareOf(records, ({ attainment }) => attainment.kind === "missed")),
+      ),
+      atMost: 0.02,
+    },
+  ];
+}
+
+const FLOOD_MS = 5_000;
+const FORGIVEN_AFTER_MS = 10_000;
+
+/** P5: a tenant that was refused nearly everything is served again when it asks for what there is. */
+export function forgivesWhoWasRefused(options: PromiseOptions): Finding[] {
+  const floodEndsAtMs = SLOW_FROM_MS + FLOOD_MS;
+  const flood = { fromMs: SLOW_FROM_MS, untilMs: floodEndsAtMs, factor: 30 };
+  const runs = runSeeds(options, {
+    profiles,
+    workload: burst(basis, { loadRatio: 0.6, profiles: THREE_TENANTS, tenant: "chat", ...flood }),
+    warmUpMs: SLOW_FROM_MS,
+  });
+  const ofTenant = runs.map((run) => run.of(0));
+  const during = ofTenant.map((records) =>
+    records.filter(({ arrivedAtMs }) => arrivedAtMs < floodEndsAtMs),
+  );
+  const later = ofTenant.map((records) =>
+    records.filter(({ arrivedAtMs }) => arrivedAtMs >= floodEndsAtMs + FORGIVEN_AFTER_MS),
+  );
+  return [
+    {
+      what: "refused while it floods",
+      value: pooledRatio(
+        during.map((some) => shareOf(some, ({ verdict }) => verdict === "refused")),
+      ),
+      atLeast: 0.5,
+    },
+    {
+      what: "good when that is over",
+      value: pooledRatio(
+        later.map((some) => shareOf(some, ({ attainment }) => attainment.kind === "good")),
+      ),
+      atLeast: 0.99,
+    },
+  ];
+}

@@ -1,0 +1,72 @@
+import type { TenantShare } from "../../src/tenants/share.ts";
+import { priceOfStart } from "../workloads/scenarios.ts";
+import type { TenantProfile } from "../workloads/tenant-profile.ts";
+import type { Workload } from "../workloads/workload.ts";
+import type { Finding } from "./finding.ts";
+import type { PromiseOptions } from "./run.ts";
+import { runSeeds } from "./run.ts";
+import { pooledRatio, shareOf } from "./shares.ts";
+import { CHAT, smallPool } from "./small-pool.ts";
+
+const WARM_UP_MS = 8_000;
+
+const { profiles, basis } = smallPool();
+
+/** P8: two tenants that always have more to do than fits get by their weights, two to one. */
+export function sharesByWeight(options: PromiseOptions): Finding[] {
+  const workload = {
+    tenants: [
+      trafficOf({ ...CHAT, name: "heavy", share: excess({ weight: 2 }) }, 3),
+      trafficOf({ ...CHAT, name: "light", share: excess({ weight: 1 }) }, 3),
+    ],
+  };
+  const runs = runSeeds(options, { profiles, workload, warmUpMs: WARM_UP_MS });
+  const costMs = (tenantIndex: number) => {
+    let sum = 0;
+    for (const run of runs) {
+      for (const { spec, verdict } of run.of(tenantIndex)) {
+        if (verdict === "admitted") sum += basis.price(spec);
+      }
+    }
+    return sum;
+  };
+  const what = "cost of weight two over that of weight one";
+  const value = costMs(0) / costMs(1);
+  return [
+    { what, value, atLeast: 1.9 },
+    { what, value, atMost: 2.1 },
+  ];
+}
+
+/** P8: who is less urgent and can wait is served in the end, however many are more urgent. */
+export function servesLowerBands(options: PromiseOptions): Finding[] {
+  const ttft = { percentileRatio: 0.99, limitMs: 20_000 };
+  const patient = { ...CHAT, name: "patient", targets: { ...CHAT.targets, ttft } };
+  const urgentTtft = { percentileRatio: 0.99, limitMs: 5_000 };
+  const urgent = { ...CHAT, name: "urgent", targets: { ...CHAT.targets, ttft: urgentTtft } };
+  const workload: Workload = {
+    tenants: [
+      trafficOf({ ...patient, share: excess({ band: 2 }) }, 0.1),
+      trafficOf({ ...urgent, share: excess({ band: 0 }) }, 3),
+    ],
+  };
+  const runs = runSeeds(options, { profiles, workload, warmUpMs: WARM_UP_MS });
+  return [
+    {
+      what: "admitted of the least urgent",
+      value: pooledRatio(
+        runs.map((run) => shareOf(run.of(0), ({ verdict }) => verdict === "admitted")),
+      ),
+      atLeast: 0.95,
+    },
+  ];
+}
+
+function excess(change: Partial<TenantShare>): TenantShare {
+  return { weight: 1, guaranteedRatio: 0, band: 0, ...change };
+}
+
+function trafficOf(profile: TenantProfile, loadRatio: number) {
+  const startsPerSecond = (loadRatio * basis.capacityPerSecond) / priceOfStart(basis, profile);
+  return { profile, startsPerSecond, rateShapes: [] };
+}
