@@ -22,7 +22,8 @@ export function refusedInProfileShare(records: readonly RequestRecord[]): SeedSh
 export function keptShare(records: readonly RequestRecord[]): SeedShare {
   const promised = records.filter(
     ({ verdict, isInProfile, attainment }) =>
-      (verdict === "admitted" && attainment.kind !== "excluded") || isInProfile === true,
+      (verdict === "admitted" && attainment.kind !== "excluded") ||
+      (verdict === "refused" && isInProfile === true),
   );
   return shareOf(promised, ({ attainment }) => attainment.kind === "good");
 }

@@ -59,6 +59,15 @@ describe("ReplicaLink", () => {
     expect(reports().map(({ report }) => report.sequence)).toEqual([1, 2, 3]);
   });
 
+  test("a poisonous request comes back as lost, and the replica does nothing for it", () => {
+    const { link, heard, runUntil } = aLink();
+    link.send({ ...aRequest("a"), isPoisonous: true });
+    runUntil(1_000);
+    const event = { kind: "lost", id: "a" } as const;
+    expect(heard).toEqual([{ kind: "event", event, atMs: 2 * DELAY_MS }]);
+    expect(link.replica.requests).toBe(0);
+  });
+
   test("a replica at work reports its changes, no two within the time of coalescing", () => {
     const { world, link, reports, runUntil } = aLink();
     link.connect();

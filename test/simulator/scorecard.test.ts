@@ -1,54 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Attainment } from "../../src/slo/attainment.ts";
-import type { RequestTimeline } from "../../src/slo/timeline.ts";
 import type { RequestRecord } from "../../simulator/request-record.ts";
 import { Scorecard } from "../../simulator/scorecard.ts";
-
-const GOOD: Attainment = { kind: "good", missed: [], isDegraded: false };
-
-function aTimeline(change: Partial<RequestTimeline> = {}): RequestTimeline {
-  return {
-    isStreamed: true,
-    promptTokens: 100,
-    ttftMs: 200,
-    e2eMs: 1200,
-    elapsedMs: 1200,
-    decodeMs: 1000,
-    outputTokens: 101,
-    longestGapMs: 20,
-    lateTokens: 0,
-    queuedMs: 0,
-    ending: "stop",
-    isDegraded: false,
-    ...change,
-  };
-}
-
-function aRecord(change: Partial<RequestRecord> = {}): RequestRecord {
-  return {
-    spec: {
-      atMs: 0,
-      tenantIndex: 0,
-      promptTokens: 100,
-      prefixTokens: 0,
-      prefixGroup: 0,
-      outputTokens: 101,
-    },
-    tryNumber: 1,
-    arrivedAtMs: 1_000,
-    endedAtMs: 2_000,
-    verdict: "admitted",
-    isInProfile: true,
-    rejection: undefined,
-    timeline: aTimeline(),
-    attainment: GOOD,
-    forecast: undefined,
-    dispatches: 1,
-    firstTokenAfterMs: 200,
-    cachedTokens: 0,
-    ...change,
-  };
-}
+import { aRecord, aTimeline, GOOD } from "./records.ts";
 
 function aScorecard(records: readonly RequestRecord[]): Scorecard {
   const card = new Scorecard({

@@ -1,9 +1,12 @@
+import { isDeepStrictEqual } from "node:util";
 import { expect, test } from "vitest";
 import type { LoadBasis } from "../../../simulator/workloads/scenarios.ts";
 import {
   burst,
   noisyNeighbour,
+  poisoned,
   priceMixDrift,
+  runawayAnswers,
   steady,
 } from "../../../simulator/workloads/scenarios.ts";
 import { COMMITTED_RATIO, SIX_TENANTS } from "../../../simulator/workloads/tenant-mix.ts";
@@ -93,6 +96,39 @@ test("price-mix drift keeps the rate of requests and multiplies their price", ()
   const [chatAfter = 0, tightAfter = 0] = pricePerSecond(workload, 120_000, 240_000);
   expect(Math.abs(chatAfter / chatBefore - 1)).toBeLessThan(0.15);
   expect(tightAfter / tightBefore).toBeGreaterThan(2);
+});
+
+const TROUBLE = { loadRatio: 0.9, tenant: "chat", fromMs: 10_000, untilMs: 20_000 } as const;
+
+const arrivalsOf = (workload: Workload) => [...generateArrivals(workload, seededRandom(3), 30_000)];
+
+/** The requests of a workload that are other than in the steady one, by tenant and instant. */
+function changedIn(workload: Workload) {
+  const usual = arrivalsOf(steady(BASIS, { loadRatio: 0.9 }));
+  return arrivalsOf(workload).flatMap((arrival, index) => {
+    const before = usual[index];
+    return before === undefined || isDeepStrictEqual(before, arrival) ? [] : [{ before, arrival }];
+  });
+}
+
+test("answers that find no end are a tenant's own, in a window, and nothing foretells them", () => {
+  const changed = changedIn(runawayAnswers(BASIS, { ...TROUBLE, factor: 4 }));
+  expect(changed.length).toBeGreaterThan(10);
+  for (const { before, arrival } of changed) {
+    expect(arrival).toEqual({ ...before, outputTokens: 4 * before.outputTokens });
+    expect(arrival.tenantIndex).toBe(0);
+    expect(arrival.atMs).toBeGreaterThanOrEqual(TROUBLE.fromMs);
+    expect(arrival.atMs).toBeLessThan(TROUBLE.untilMs);
+  }
+});
+
+test("poison is in all of a tenant's requests, in a window", () => {
+  const changed = changedIn(poisoned(BASIS, TROUBLE));
+  expect(changed.length).toBeGreaterThan(10);
+  for (const { before, arrival } of changed) {
+    expect(arrival).toEqual({ ...before, isPoisonous: true });
+    expect(arrival.tenantIndex).toBe(0);
+  }
 });
 
 test("a tenant with sessions asks for its part as well", () => {
