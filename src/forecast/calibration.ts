@@ -53,7 +53,7 @@ interface BinState {
 export interface ProfileErrors {
   /** Of all bins together: where a bin begins, and what it comes back to in silence. */
   readonly pooled: ResidualQuantileState;
-  /** What is usual there, a decaying mean; absent before the first sample. */
+  /** Which forecasts are usual there, a decaying mean; absent before the first sample. */
   usualMs?: number;
   readonly bins: (BinState | undefined)[];
 }
@@ -77,10 +77,13 @@ const BINS = 2 * RATIO_BINS;
 const SHORT_OUTPUT_TOKENS = 48;
 /**
  * Errors come from what happens beside a request, so they are as large for a short forecast as for a
- * long one: ratios are taken of sums with so many times what is usual.
+ * long one: ratios are taken of sums with so many times the usual forecast. Not of what came in the end, or one
+ * absurd answer would set the measure for all.
  */
 const OFFSET_RATIO = 3;
 const USUAL_SAMPLES = 200;
+/** No bound is longer than so many times the forecast and what is usual together. */
+const BOUND_RATIO_MAX = 16;
 
 const DEFAULT_OPTIONS: CalibrationOptions = {
   // Most requests are admitted well within their targets, so targets are missed far less often than bounds.
@@ -138,8 +141,12 @@ export class Calibration {
         ? logQuantile(this.#believed(dimension, errors, index, nowMs))
         : logQuantile(bin.quantile);
     const ownLog = this.#bias[dimension].at(context.tenantId, nowMs);
-    const offsetMs = OFFSET_RATIO * (errors?.usualMs ?? predictedMs);
-    return (predictedMs + offsetMs) * Math.exp(sharedLog + ownLog) - offsetMs;
+    const usualMs = errors?.usualMs ?? predictedMs;
+    const offsetMs = OFFSET_RATIO * usualMs;
+    const boundMs = (predictedMs + offsetMs) * Math.exp(sharedLog + ownLog) - offsetMs;
+    const shortestMs = predictedMs / BOUND_RATIO_MAX;
+    const longestMs = BOUND_RATIO_MAX * (predictedMs + usualMs);
+    return Math.min(longestMs, Math.max(shortestMs, boundMs));
   }
 
   /** Learns from a request whose actual value is known. */
@@ -168,8 +175,8 @@ export class Calibration {
     if (actualMs > boundMs) bin.coverage.exceeded += 1;
 
     const bias = this.#bias[dimension];
-    const usualMs = errors.usualMs ?? actualMs;
-    errors.usualMs = usualMs + (actualMs - usualMs) / USUAL_SAMPLES;
+    const usualMs = errors.usualMs ?? predictedMs;
+    errors.usualMs = usualMs + (predictedMs - usualMs) / USUAL_SAMPLES;
     const offsetMs = OFFSET_RATIO * usualMs;
     const residual = Math.log((actualMs + offsetMs) / (predictedMs + offsetMs));
     const sharedResidual = residual - bias.at(tenantId, nowMs);

@@ -16,8 +16,10 @@ export interface ResidualQuantileState {
   updatedAtMs: number;
 }
 
-/** A sample's weight in mean and variance; it is more while there are few. */
-const SAMPLE_WEIGHT_MIN = 0.004;
+/** A sample's weight in the mean, which follows a shift soon; it is more while there are few. */
+const MEAN_WEIGHT_MIN = 0.01;
+/** In the variance: stalls are rare, and still are part of what is to be expected. */
+const VARIANCE_WEIGHT_MIN = 0.004;
 /** Where learning starts from counts as so many samples. */
 const PRIOR_SAMPLES = 10;
 /**
@@ -26,9 +28,9 @@ const PRIOR_SAMPLES = 10;
  */
 const STEP_DEVIATIONS = 0.08;
 /** No sample counts as further out than this: one stall must not hide what comes after it. */
-const OUTLIER_DEVIATIONS = 6;
+const OUTLIER_DEVIATIONS = 12;
 const DEVIATIONS = { min: 0.5, max: 7 } as const;
-const DEVIATION_MIN = 0.01;
+const DEVIATION_MIN = 0.003;
 /** Bounds are between a sixteenth and sixteen times the forecast. */
 const LOG = { min: -Math.log(16), max: Math.log(16) } as const;
 /** Silence up to here changes nothing: samples that come seldom must be allowed to add up. */
@@ -83,10 +85,10 @@ export function fadeQuantile(
 /**
  * Learns one residual, log(actual / predicted).
  *
- * Mean and deviation follow within about a hundred samples, up as down. How many deviations the
- * quantile lies above the mean is found by stochastic descent on the pinball loss (adaptive conformal
- * inference, Gibbs and Candès 2021): up when exceeded, down by a little otherwise, so that in the long
- * run the share exceeded is the one asked for, whatever the shape of the errors.
+ * Mean and deviation follow within some hundred samples, up as down. How many deviations the quantile lies
+ * above the mean is found by stochastic descent on the pinball loss (adaptive conformal inference, Gibbs
+ * and Candès 2021): up when exceeded, down by a little otherwise, so that in the long run the share
+ * exceeded is the one asked for, whatever the shape of the errors.
  */
 export function learnResidual(
   state: ResidualQuantileState,
@@ -99,13 +101,14 @@ export function learnResidual(
   state.deviations = clamp(state.deviations + step, DEVIATIONS);
   const limit = OUTLIER_DEVIATIONS * Math.sqrt(state.variance);
   const away = clamp(clamp(residual, LOG) - state.mean, { min: -limit, max: limit });
-  const weight = Math.max(SAMPLE_WEIGHT_MIN, 1 / (PRIOR_SAMPLES + state.samples));
-  state.mean += weight * away;
+  const weight = 1 / (PRIOR_SAMPLES + state.samples);
+  state.mean += Math.max(MEAN_WEIGHT_MIN, weight) * away;
+  const varianceWeight = Math.max(VARIANCE_WEIGHT_MIN, weight);
   state.variance = Math.max(
     DEVIATION_MIN ** 2,
-    (1 - weight) * (state.variance + weight * away ** 2),
+    (1 - varianceWeight) * (state.variance + varianceWeight * away ** 2),
   );
-  state.samples = Math.min(state.samples + 1, 1 / SAMPLE_WEIGHT_MIN);
+  state.samples = Math.min(state.samples + 1, 1 / VARIANCE_WEIGHT_MIN);
   state.updatedAtMs = Math.max(state.updatedAtMs, nowMs);
 }
 
