@@ -1,6 +1,11 @@
 import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
+/** Tests in Node and those inside workerd share the workers, so none is idle while the other waits. */
+const UNIT_GROUP = { groupOrder: 1 };
+/** By default one core stays free, which on two cores means one file after the other. */
+const UNIT_WORKERS = 2;
+
 export default defineConfig({
   test: {
     projects: [
@@ -12,9 +17,8 @@ export default defineConfig({
             "test/{src,gpu-backend,simulator,simulation,cli}/**/*.test.ts",
           ],
           globalSetup: ["test/support/compiled-engine.ts"],
-          sequence: { groupOrder: 1 },
-          // By default one core stays free, which on two cores means one file after the other.
-          maxWorkers: 2,
+          sequence: UNIT_GROUP,
+          maxWorkers: UNIT_WORKERS,
           // A process for each file costs more than most files. Modules are evaluated anew for each
           // all the same; what a test does to the process is undone after it.
           isolate: false,
@@ -45,8 +49,8 @@ export default defineConfig({
           name: "workers",
           include: ["test/workers/**/*.test.ts"],
           globalSetup: ["test/support/scripted-upstream.ts"],
-          sequence: { groupOrder: 2 },
-          maxWorkers: 2,
+          sequence: UNIT_GROUP,
+          maxWorkers: UNIT_WORKERS,
           // One workerd for many files, whose storage is emptied before each.
           isolate: false,
           setupFiles: ["test/workers/support/empty-storage.ts"],
@@ -59,7 +63,7 @@ export default defineConfig({
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
           // The programs of a file share the cores with those of one other, and with no other test.
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 2 },
           maxWorkers: 2,
           testTimeout: 60_000,
           hookTimeout: 120_000,
