@@ -5,6 +5,11 @@ import type { Dispatcher, VerdictListener } from "../dispatcher.ts";
 /** How far above its fair share of all requests a replica may be. */
 const LOAD_BOUND_RATIO = 1.25;
 
+/** How many of all that are outstanding one of so many equal replicas may have. */
+export function ceilingOf(outstanding: number, replicas: number): number {
+  return Math.ceil((LOAD_BOUND_RATIO * outstanding) / replicas);
+}
+
 /** Counts how often a replica is given more than its bounded share of what is outstanding. */
 export class BalanceWatch {
   readonly #replicas: number;
@@ -43,8 +48,7 @@ export class BalanceWatch {
     this.#outstanding.set(replicaId, outstanding);
     this.#replicaOf.set(leaseId, replicaId);
     this.dispatches += 1;
-    const ceiling = Math.ceil((LOAD_BOUND_RATIO * this.#replicaOf.size) / this.#replicas);
-    if (outstanding > ceiling) this.aboveCeiling += 1;
+    if (outstanding > ceilingOf(this.#replicaOf.size, this.#replicas)) this.aboveCeiling += 1;
   }
 
   #remove(leaseId: LeaseId): void {

@@ -8,7 +8,7 @@ import { AZURE_CODE } from "../workloads/lengths.ts";
 import { steady } from "../workloads/scenarios.ts";
 import type { TenantProfile } from "../workloads/tenant-profile.ts";
 import { generateArrivals } from "../workloads/workload.ts";
-import { BalanceWatch } from "./balance-watch.ts";
+import { BalanceWatch, ceilingOf } from "./balance-watch.ts";
 import type { Finding } from "./finding.ts";
 import type { PromiseOptions } from "./run.ts";
 import { runSeeds } from "./run.ts";
@@ -57,9 +57,17 @@ export function findsPrefixesWithinTheBound(
   ];
 }
 
-/** Sends each to where the longest part of it was sent before, whatever else is there. */
+/** Sends each to where the longest part of it was sent before, of all below the ceiling, whatever it takes. */
 function createOracle(): Policy {
-  return new CacheAware({ matchRatioMin: 0, imbalanceRequests: Infinity });
+  const cacheAware = new CacheAware({ matchRatioMin: 0, imbalanceRequests: Infinity });
+  return {
+    choose: (request, replicas, moment) => {
+      const total = replicas.reduce((sum, { outstanding }) => sum + outstanding, 0);
+      const ceiling = ceilingOf(total + 1, replicas.length);
+      const open = replicas.filter(({ outstanding }) => outstanding < ceiling);
+      return cacheAware.choose(request, open, moment);
+    },
+  };
 }
 
 function affinityOf(options: PromiseOptions, createPolicy?: () => Policy): Affinity {

@@ -1,4 +1,5 @@
 import type { TenantShare } from "../../src/tenants/share.ts";
+import type { RateShape } from "../workloads/rate-shape.ts";
 import { priceOfStart } from "../workloads/scenarios.ts";
 import type { TenantProfile } from "../workloads/tenant-profile.ts";
 import type { Workload } from "../workloads/workload.ts";
@@ -10,14 +11,23 @@ import { CHAT, smallPool } from "./small-pool.ts";
 
 const WARM_UP_MS = 8_000;
 
+/** Loads grow while nothing counts yet, so that what is seen is how they last and not how they begin. */
+const GROWING: RateShape = {
+  kind: "ramp",
+  fromMs: 0,
+  untilMs: WARM_UP_MS,
+  fromFactor: 0.1,
+  toFactor: 1,
+};
+
 const { profiles, basis } = smallPool();
 
 /** P8: two tenants that always have more to do than fits get by their weights, two to one. */
 export function sharesByWeight(options: PromiseOptions): Finding[] {
   const workload = {
     tenants: [
-      trafficOf({ ...CHAT, name: "heavy", share: excess({ weight: 2 }) }, 3),
-      trafficOf({ ...CHAT, name: "light", share: excess({ weight: 1 }) }, 3),
+      trafficOf({ ...CHAT, name: "heavy", share: excess({ weight: 2 }) }, 1.5),
+      trafficOf({ ...CHAT, name: "light", share: excess({ weight: 1 }) }, 1.5),
     ],
   };
   const runs = runSeeds(options, { profiles, workload, warmUpMs: WARM_UP_MS });
@@ -47,7 +57,7 @@ export function servesLowerBands(options: PromiseOptions): Finding[] {
   const workload: Workload = {
     tenants: [
       trafficOf({ ...patient, share: excess({ band: 2 }) }, 0.1),
-      trafficOf({ ...urgent, share: excess({ band: 0 }) }, 3),
+      trafficOf({ ...urgent, share: excess({ band: 0 }) }, 2.5),
     ],
   };
   const runs = runSeeds(options, { profiles, workload, warmUpMs: WARM_UP_MS });
@@ -68,5 +78,5 @@ function excess(change: Partial<TenantShare>): TenantShare {
 
 function trafficOf(profile: TenantProfile, loadRatio: number) {
   const startsPerSecond = (loadRatio * basis.capacityPerSecond) / priceOfStart(basis, profile);
-  return { profile, startsPerSecond, rateShapes: [] };
+  return { profile, startsPerSecond, rateShapes: [GROWING] };
 }

@@ -28,6 +28,7 @@ const SMALL: HardwareProfile = {
   stallMs: 200,
   blockCount: 2048,
   queueMax: 100_000,
+  contextTokens: 8192,
 };
 
 /**

@@ -1,0 +1,36 @@
+import { describe, expect, test } from "vitest";
+import { brokenOf } from "../../../simulator/promises/finding.ts";
+import {
+  othersKeepTheirsBesideTheFailing,
+  othersKeepTheirsBesideTheNoisy,
+  othersKeepTheirsBesideTheRunaway,
+} from "../../../simulator/promises/neighbours.ts";
+import { breaks, LONG } from "./breaks.ts";
+
+describe("other tenants lose less than half a point of what they were promised", LONG, () => {
+  const noisy = { seeds: 1, measuredMs: 12_000 };
+
+  test("beside one that asks for twenty times its part", () => {
+    expect(brokenOf(othersKeepTheirsBesideTheNoisy(noisy))).toEqual([]);
+  });
+
+  test("but more where nothing is guaranteed", () => {
+    const mechanisms = { guarantees: false };
+    expect(othersKeepTheirsBesideTheNoisy({ ...noisy, mechanisms })).toSatisfy(breaks("loses"));
+  });
+
+  const burning = { seeds: 1, measuredMs: 36_000 };
+
+  test("beside one whose requests all fail", () => {
+    expect(brokenOf(othersKeepTheirsBesideTheFailing(burning))).toEqual([]);
+  });
+
+  test("beside one whose answers grow long without a warning", () => {
+    expect(brokenOf(othersKeepTheirsBesideTheRunaway(burning))).toEqual([]);
+  });
+
+  test("but more beside that one where nobody is guarded from it", () => {
+    const mechanisms = { admission: false };
+    expect(othersKeepTheirsBesideTheRunaway({ ...burning, mechanisms })).toSatisfy(breaks("loses"));
+  });
+});

@@ -1,0 +1,33 @@
+import { describe, expect, test } from "vitest";
+import { brokenOf } from "../../../simulator/promises/finding.ts";
+import {
+  keepsPromisesAtTwiceTheLoad,
+  servesAsMuchAsTheBestLimit,
+} from "../../../simulator/promises/overload.ts";
+import { breaks, LONG } from "./breaks.ts";
+
+// Few seeds; `npm run bench:promises` takes twenty, and five thousand requests of every tenant.
+const SMALL_RUN = { seeds: 2, measuredMs: 12_000 };
+
+describe("at twice the load that is sustainable", LONG, () => {
+  test("99 % of every tenant's admitted requests are in time, and 99.9 % in profile are admitted", () => {
+    expect(brokenOf(keepsPromisesAtTwiceTheLoad(SMALL_RUN))).toEqual([]);
+  });
+
+  test("answers are late unless requests are refused", () => {
+    const few = { ...SMALL_RUN, seeds: 1, mechanisms: { admission: false } };
+    expect(keepsPromisesAtTwiceTheLoad(few)).toSatisfy(breaks("misses of tight"));
+    expect(servesAsMuchAsTheBestLimit(few)).toSatisfy(breaks("good cost"));
+  });
+
+  test("what is guaranteed is refused as well unless it comes first", () => {
+    const mechanisms = { guarantees: false };
+    expect(keepsPromisesAtTwiceTheLoad({ ...SMALL_RUN, seeds: 1, mechanisms })).toSatisfy(
+      breaks("in profile accepted"),
+    );
+  });
+
+  test("as much is served, by cost, as nine tenths of what the best fixed limit lets through", () => {
+    expect(brokenOf(servesAsMuchAsTheBestLimit({ ...SMALL_RUN, seeds: 1 }))).toEqual([]);
+  });
+});

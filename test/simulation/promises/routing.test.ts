@@ -1,0 +1,33 @@
+import { describe, expect, test } from "vitest";
+import { LeastOutstanding } from "../../../simulator/policies/load-balancers.ts";
+import { brokenOf } from "../../../simulator/promises/finding.ts";
+import {
+  findsPrefixesWithinTheBound,
+  leavesOutABlackHole,
+} from "../../../simulator/promises/routing.ts";
+import { breaks, LONG } from "./breaks.ts";
+
+describe("routing", LONG, () => {
+  const affinity = { seeds: 2, measuredMs: 30_000 };
+
+  test("finds nine tenths of the cached tokens that an oracle finds, and loads no replica for it", () => {
+    expect(brokenOf(findsPrefixesWithinTheBound(affinity))).toEqual([]);
+  });
+
+  test("finds fewer by the number of requests alone", () => {
+    expect(findsPrefixesWithinTheBound(affinity, () => new LeastOutstanding())).toSatisfy(
+      breaks("hit tokens"),
+    );
+  });
+
+  const hole = { seeds: 2, measuredMs: 8_000 };
+
+  test("leaves out a replica that swallows requests, while the others keep all promises", () => {
+    expect(brokenOf(leavesOutABlackHole(hole))).toEqual([]);
+  });
+
+  test("sends it a part of all requests where no replica is left out", () => {
+    const mechanisms = { ejection: false };
+    expect(leavesOutABlackHole({ ...hole, mechanisms })).toSatisfy(breaks("kept"));
+  });
+});

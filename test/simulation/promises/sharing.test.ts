@@ -1,0 +1,26 @@
+import { describe, expect, test } from "vitest";
+import { brokenOf } from "../../../simulator/promises/finding.ts";
+import { servesLowerBands, sharesByWeight } from "../../../simulator/promises/sharing.ts";
+import { breaks, LONG } from "./breaks.ts";
+
+describe("when all ask for more than there is", LONG, () => {
+  const options = { seeds: 2, measuredMs: 10_000 };
+
+  test("a tenant of twice the weight gets twice the cost, give or take a twentieth", () => {
+    expect(brokenOf(sharesByWeight(options))).toEqual([]);
+  });
+
+  test("weights mean nothing where the earliest deadline of all goes first", () => {
+    const mechanisms = { fairness: false };
+    expect(sharesByWeight({ ...options, mechanisms })).toSatisfy(breaks("cost of weight"));
+  });
+
+  test("the least urgent are served as well", () => {
+    expect(brokenOf(servesLowerBands(options))).toEqual([]);
+  });
+
+  test("the least urgent starve where nobody gains urgency by waiting", () => {
+    const mechanisms = { aging: false };
+    expect(servesLowerBands({ ...options, mechanisms })).toSatisfy(breaks("least urgent"));
+  });
+});
