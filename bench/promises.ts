@@ -25,6 +25,7 @@ import {
 } from "../simulator/promises/overload.ts";
 import { findsPrefixesWithinTheBound, leavesOutABlackHole } from "../simulator/promises/routing.ts";
 import { servesLowerBands, sharesByWeight } from "../simulator/promises/sharing.ts";
+import { leavesNoReplicaEmpty } from "../simulator/promises/work-conservation.ts";
 import { describeMachine } from "./support/machine.ts";
 
 const FLAGS = z.object({
@@ -84,6 +85,7 @@ const TESTS: readonly Test[] = [
   },
   { promise: "P8", run: (seeds) => sharesByWeight({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P8", run: (seeds) => servesLowerBands({ seeds, measuredMs: SHORT_MS }) },
+  { promise: "P8", run: (seeds) => leavesNoReplicaEmpty({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P9", run: (seeds) => recoversFromABurst({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P10", run: (seeds) => findsPrefixesWithinTheBound({ seeds, measuredMs: LONG_MS }) },
   { promise: "P11", run: (seeds) => leavesOutABlackHole({ seeds, measuredMs: SHORT_MS }) },

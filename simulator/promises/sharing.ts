@@ -22,14 +22,19 @@ const GROWING: RateShape = {
 
 const { profiles, basis } = smallPool();
 
-/** P8: two tenants that always have more to do than fits get by their weights, two to one. */
-export function sharesByWeight(options: PromiseOptions): Finding[] {
-  const workload = {
+/** Two tenants that ask for three times what there is, of which nothing is guaranteed to either. */
+export function beyondGuarantees(): Workload {
+  return {
     tenants: [
       trafficOf({ ...CHAT, name: "heavy", share: excess({ weight: 2 }) }, 1.5),
       trafficOf({ ...CHAT, name: "light", share: excess({ weight: 1 }) }, 1.5),
     ],
   };
+}
+
+/** P8: two tenants that always have more to do than fits get by their weights, two to one. */
+export function sharesByWeight(options: PromiseOptions): Finding[] {
+  const workload = beyondGuarantees();
   const runs = runSeeds(options, { profiles, workload, warmUpMs: WARM_UP_MS });
   const costMs = (tenantIndex: number) => {
     let sum = 0;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { brokenOf } from "../../../simulator/promises/finding.ts";
 import { servesLowerBands, sharesByWeight } from "../../../simulator/promises/sharing.ts";
+import { leavesNoReplicaEmpty } from "../../../simulator/promises/work-conservation.ts";
 import { breaks, LONG } from "./breaks.ts";
 
 describe("when all ask for more than there is", LONG, () => {
@@ -13,6 +14,10 @@ describe("when all ask for more than there is", LONG, () => {
   test("weights mean nothing where the earliest deadline of all goes first", () => {
     const mechanisms = { fairness: false };
     expect(sharesByWeight({ ...options, mechanisms })).toSatisfy(breaks("cost of weight"));
+  });
+
+  test("nobody waits beside an empty replica", () => {
+    expect(brokenOf(leavesNoReplicaEmpty({ seeds: 1, measuredMs: 12_000 }))).toEqual([]);
   });
 
   test("the least urgent are served as well", () => {
