@@ -25,8 +25,8 @@ export interface HoldBackOptions {
 }
 
 const DEFAULTS: HoldBackOptions = {
-  startRatio: 0.65,
-  ratioMin: 0.6,
+  startRatio: 0.75,
+  ratioMin: 0.7,
   ratioMax: 0.9,
   riseRatioPerSecond: 0.002,
   refusedRatio: 0.02,
