@@ -41,6 +41,11 @@ export interface Feasibility {
    * infeasible. The one currency in which replicas are compared.
    */
   readonly headroomRatio: number;
+  /**
+   * The same as if the request had just arrived: what is left on the replica, however long it has waited.
+   * From this is held back for those in profile; what it has waited took room from nobody.
+   */
+  readonly roomRatio: number;
   /** What is exceeded by most; absent where feasible. */
   readonly reason: InfeasibleReason | undefined;
 }
@@ -67,14 +72,10 @@ export function checkFeasible(question: FeasibilityQuestion): Feasibility {
   let least = 1;
   let reason: InfeasibleReason | undefined;
 
-  let headroom = headroomRatioOf(elapsedMs + bounds.ttftMs, limits.ttftLimitMs, holdRatio);
-  if (headroom < least) [least, reason] = [headroom, "ttft"];
-  headroom = headroomRatioOf(bounds.tpotMs, limits.tpotLimitMs, holdRatio);
+  let headroom = headroomRatioOf(bounds.tpotMs, limits.tpotLimitMs, holdRatio);
   if (headroom < least) [least, reason] = [headroom, "tpot"];
   headroom = headroomRatioOf(bounds.longestStepMs, limits.tbtMaxMs, holdRatio);
   if (headroom < least) [least, reason] = [headroom, "tbt"];
-  headroom = headroomRatioOf(elapsedMs + bounds.e2eMs, limits.e2eLimitMs, holdRatio);
-  if (headroom < least) [least, reason] = [headroom, "e2e"];
   headroom = Math.min(
     headroomRatioOf(bounds.residentsTpotMs, load.tightestTpotMs, holdRatio),
     headroomRatioOf(bounds.longestStepMs, load.tightestTbtMs, holdRatio),
@@ -82,9 +83,18 @@ export function checkFeasible(question: FeasibilityQuestion): Feasibility {
   if (headroom < least) [least, reason] = [headroom, "residents"];
   const kvHeadroom = kvHeadroomRatio(question);
   if (kvHeadroom < 0 && kvHeadroom < least) [least, reason] = [kvHeadroom, "kv"];
+  const roomRatio = Math.min(
+    least,
+    headroomRatioOf(bounds.ttftMs, limits.ttftLimitMs, holdRatio),
+    headroomRatioOf(bounds.e2eMs, limits.e2eLimitMs, holdRatio),
+  );
+  headroom = headroomRatioOf(elapsedMs + bounds.ttftMs, limits.ttftLimitMs, holdRatio);
+  if (headroom < least) [least, reason] = [headroom, "ttft"];
+  headroom = headroomRatioOf(elapsedMs + bounds.e2eMs, limits.e2eLimitMs, holdRatio);
+  if (headroom < least) [least, reason] = [headroom, "e2e"];
 
   const isFeasible = least >= 0;
-  return { isFeasible, headroomRatio: least, reason: isFeasible ? undefined : reason };
+  return { isFeasible, headroomRatio: least, roomRatio, reason: isFeasible ? undefined : reason };
 }
 
 function headroomRatioOf(boundMs: number, limitMs: number, holdRatio: number): number {

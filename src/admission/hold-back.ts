@@ -26,10 +26,10 @@ export interface HoldBackOptions {
 
 const DEFAULTS: HoldBackOptions = {
   startRatio: 0.75,
-  ratioMin: 0.7,
+  ratioMin: 0.3,
   ratioMax: 0.9,
   riseRatioPerSecond: 0.002,
-  refusedRatio: 0.02,
+  refusedRatio: 0.04,
   refusedIntervalMs: 1_000,
   brokenRatio: 0.05,
   brokenIntervalMs: 30_000,
@@ -43,7 +43,7 @@ const IDLE_HEADROOM_RATIO = 0.5;
  * those in profile, who can come at any time.
  *
  * It creeps up, and falls by a step with every second in which somebody in profile was refused for
- * want of room: so it settles where that happens once in some ten seconds at the most. It also
+ * want of room: so it settles where that happens once in some twenty seconds at the most. It also
  * falls while the promise to any tenant is broken.
  */
 export class HoldBack {

@@ -29,7 +29,8 @@ const PRIOR_SAMPLES = 10;
 const STEP_DEVIATIONS = 0.08;
 /** No sample counts as further out than this: one stall must not hide what comes after it. */
 const OUTLIER_DEVIATIONS = 12;
-const DEVIATIONS = { min: 0.5, max: 7 } as const;
+/** One shock meets everybody at once: without a limit it would be believed for thousands of samples. */
+const DEVIATIONS = { min: 0.5, max: 5 } as const;
 const DEVIATION_MIN = 0.003;
 /** Bounds are between a sixteenth and sixteen times the forecast. */
 const LOG = { min: -Math.log(16), max: Math.log(16) } as const;

@@ -4,14 +4,18 @@ import type { Replica } from "../replicas/replica.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
 
+/** Widens a forecast to the bound that is promised. */
+export type WidenTtft = (ttftMs: number, replica: Replica) => number;
+
 /**
  * The last instant at which a request could begin on some replica, nothing else being there, and still
- * be in time. `undefined` while no replica that it may use is ready.
+ * be in time by the bound that decides. `undefined` while no replica that it may use is ready.
  */
 export function latestStartAtMs(
   request: PoolRequest,
   replicas: Iterable<Replica>,
   nowMs: number,
+  widen: WidenTtft = (ttftMs) => ttftMs,
 ): number | undefined {
   const { excludedReplicaIds } = request.offer;
   const leftMs = -elapsedMsOf(request, nowMs);
@@ -19,7 +23,10 @@ export function latestStartAtMs(
   for (const replica of replicas) {
     if (replica.conditionAt(nowMs) !== "ready") continue;
     if (excludedReplicaIds.includes(replica.replicaId)) continue;
-    const slackMs = idleSlackMs(request, request.promptTokens, replica.loadAt(nowMs));
+    const load = replica.loadAt(nowMs);
+    const slackMs = idleSlackMs(request, request.promptTokens, load, (ttftMs) =>
+      widen(ttftMs, replica),
+    );
     latestAtMs = Math.max(latestAtMs ?? -Infinity, nowMs + leftMs + slackMs);
   }
   return latestAtMs;
@@ -62,9 +69,14 @@ export function idleWaitMs(
 }
 
 /** What an idle replica would leave of a request's targets: of the first token's, and of the end's. */
-function idleSlackMs(request: PoolRequest, promptTokens: number, load: ReplicaLoad): number {
+function idleSlackMs(
+  request: PoolRequest,
+  promptTokens: number,
+  load: ReplicaLoad,
+  widen: (ttftMs: number) => number = (ttftMs) => ttftMs,
+): number {
   const { limits, outputTokens } = request;
-  const ttftMs = idleTtftMs({ promptTokens, cachedTokens: 0, outputTokens }, load);
+  const ttftMs = widen(idleTtftMs({ promptTokens, cachedTokens: 0, outputTokens }, load));
   const { step, speedRatio } = load;
   const tpotMs = speedRatio * (step.fixedMs + step.sequenceMs + step.tokenMs);
   const e2eMs = ttftMs + tpotMs * Math.max(0, outputTokens - 1);

@@ -23,6 +23,8 @@ export interface Option extends Candidate {
   readonly cachedTokens: number;
   readonly foreseen: { readonly ttft: PastForecast; readonly tpot: PastForecast };
   headroomRatio: number;
+  /** What of it does not depend on how long the request has waited. */
+  readonly roomRatio: number;
   isFeasible: boolean;
 }
 
@@ -90,6 +92,15 @@ export class Placement {
     return option.isFeasible;
   }
 
+  /** What a forecast of a request's TTFT is widened to. */
+  ttftBoundMs(request: PoolRequest, { profile }: Replica, ttftMs: number, nowMs: number): number {
+    const { mechanisms, calibration } = this.#parts;
+    if (!mechanisms.margin) return ttftMs;
+    const { tenantId } = request.offer;
+    const context = { profile, tenantId, targetMs: request.limits.ttftLimitMs };
+    return calibration.upperBoundMs("ttft", ttftMs, context, nowMs);
+  }
+
   /**
    * Whether a request could be sent to any replica if nothing else were there: if not, waiting is in
    * vain. True while no replica is ready, since then nobody can say.
@@ -122,14 +133,16 @@ export class Placement {
       ttft: this.#bound("ttft", forecast.ttftMs, ofTtft, nowMs),
       tpot: this.#bound("tpot", forecast.tpotMs, ofTpot, nowMs),
     };
-    const { headroomRatio } = checkFeasible({
+    // Beside nobody the pace is what was forecast: its errors are others' prefills. Believed otherwise, a
+    // shock could keep all replicas empty, and so teach nobody that it is over.
+    const tpotMs = load.sequences === 0 ? foreseen.tpot.predictedMs : foreseen.tpot.boundMs;
+    const { headroomRatio, roomRatio } = checkFeasible({
       bounds: {
         ttftMs: foreseen.ttft.boundMs,
-        tpotMs: foreseen.tpot.boundMs,
+        tpotMs,
         residentsTpotMs: this.#residentsBoundMs(forecast, profile, load, nowMs),
         longestStepMs: forecast.longestStepMs,
-        e2eMs:
-          foreseen.ttft.boundMs + foreseen.tpot.boundMs * Math.max(0, request.outputTokensHigh - 1),
+        e2eMs: foreseen.ttft.boundMs + tpotMs * Math.max(0, request.outputTokensHigh - 1),
       },
       limits,
       elapsedMs: elapsedMsOf(request, nowMs),
@@ -148,6 +161,7 @@ export class Placement {
       capacity: this.#parts.waits.capacityOf(load),
       capacityRatio: replica.health.capacityRatio(nowMs),
       headroomRatio,
+      roomRatio,
       isFeasible: headroomRatio >= 0,
       ttftMs: foreseen.ttft.boundMs,
       reportAgeMs: replica.reportAgeMs(nowMs),
@@ -219,7 +233,9 @@ export class Placement {
       ? 1
       : holdBack.excessRatio({ queueIsEmpty: isQueueEmpty, headroomRatio });
     for (const option of options) {
-      option.headroomRatio -= 1 - holdRatio;
+      // On an empty replica there is nobody whose room it could take, and nobody else to learn from.
+      const heldRatio = option.sequences === 0 ? 0 : 1 - holdRatio;
+      option.headroomRatio = Math.min(option.headroomRatio, option.roomRatio - heldRatio);
       option.isFeasible = !mechanisms.admission || option.headroomRatio >= 0;
     }
     return best;

@@ -250,9 +250,11 @@ export class Reception {
 
   /** The last instant at which the request could begin and be in time; `undefined`: nowhere, ever. */
   #latestStartAtMs(request: PoolRequest, nowMs: number): number | undefined {
-    const { mechanisms, limits, replicas } = this.#parts;
+    const { mechanisms, limits, placement, replicas } = this.#parts;
     const { relearnUntilMs } = this.#state;
-    const startAtMs = latestStartAtMs(request, replicas, nowMs);
+    const startAtMs = latestStartAtMs(request, replicas, nowMs, (ttftMs, replica) =>
+      placement.ttftBoundMs(request, replica, ttftMs, nowMs),
+    );
     if (startAtMs !== undefined) {
       return mechanisms.drop ? startAtMs : request.offeredAtMs + limits.firstTokenMsMax;
     }

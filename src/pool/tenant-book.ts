@@ -108,10 +108,14 @@ export class TenantBook {
     return this.#account(tenantId).window;
   }
 
-  /** Whether the promise to any tenant is broken at present. Linear in the tenants. */
+  /**
+   * Whether any tenant's admitted requests miss what was promised at present. Refusals in profile have
+   * their own way to be heard, and would be heard for as long as the window is. Linear in the tenants.
+   */
   isAnyBurning(nowMs: number): boolean {
     for (const { state, window } of this.#accounts.values()) {
-      if (isContractBroken(window.sum(BURN_WINDOW_MS, nowMs), state.budgetRatio)) return true;
+      const counts = { ...window.sum(BURN_WINDOW_MS, nowMs), rejectedInProfile: 0 };
+      if (isContractBroken(counts, state.budgetRatio)) return true;
     }
     return false;
   }
