@@ -73,11 +73,8 @@ export interface CalibrationOptions {
 
 const RATIO_BINS = 4;
 const BINS = 2 * RATIO_BINS;
-/** A bound on TPOT is at most so many times the forecast; a mean over few tokens is off by more. */
-const TPOT_BOUND_RATIO_MAX = 1.6;
-const SHORT_TPOT_BOUND_RATIO_MAX = 2;
 /** Expected to have fewer tokens, an output is short: a single prefill beside it shows in its mean. */
-const SHORT_OUTPUT_TOKENS = 48;
+export const SHORT_OUTPUT_TOKENS = 48;
 /**
  * Errors come from what happens beside a request, so they are as large for a short forecast as for a
  * long one: ratios are taken of sums with so many times the usual forecast. Not of what came in the end, or one
@@ -148,23 +145,8 @@ export class Calibration {
     const offsetMs = OFFSET_RATIO * usualMs;
     const boundMs = (predictedMs + offsetMs) * Math.exp(sharedLog + ownLog) - offsetMs;
     const shortestMs = predictedMs / BOUND_RATIO_MAX;
-    const longestMs = this.#longestMs(dimension, predictedMs, usualMs, context);
+    const longestMs = BOUND_RATIO_MAX * (predictedMs + usualMs);
     return Math.min(longestMs, Math.max(shortestMs, boundMs));
-  }
-
-  /**
-   * A pace that turns out much longer than forecast has met others that came later, whom the targets of
-   * residents keep out in time to come. Believed further, one shock would keep a whole pool idle.
-   */
-  #longestMs(
-    dimension: ForecastDimension,
-    predictedMs: number,
-    usualMs: number,
-    { outputTokens = Infinity }: CalibrationContext,
-  ): number {
-    if (dimension === "ttft") return BOUND_RATIO_MAX * (predictedMs + usualMs);
-    const isShort = outputTokens < SHORT_OUTPUT_TOKENS;
-    return predictedMs * (isShort ? SHORT_TPOT_BOUND_RATIO_MAX : TPOT_BOUND_RATIO_MAX);
   }
 
   /** Learns from a request whose actual value is known. */

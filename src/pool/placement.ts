@@ -1,6 +1,7 @@
 import { checkFeasible, usableKvRatio } from "../admission/feasibility.ts";
 import type { HoldBack } from "../admission/hold-back.ts";
 import type { Random } from "../base/random.ts";
+import { SHORT_OUTPUT_TOKENS } from "../forecast/calibration.ts";
 import type { Calibration, PastForecast } from "../forecast/calibration.ts";
 import type { LatencyForecast } from "../forecast/latency.ts";
 import { forecastLatency, kvFitsQuickly } from "../forecast/latency.ts";
@@ -133,9 +134,7 @@ export class Placement {
       ttft: this.#bound("ttft", forecast.ttftMs, ofTtft, nowMs),
       tpot: this.#bound("tpot", forecast.tpotMs, ofTpot, nowMs),
     };
-    // Beside nobody the pace is what was forecast: its errors are others' prefills. Believed otherwise, a
-    // shock could keep all replicas empty, and so teach nobody that it is over.
-    const tpotMs = load.sequences === 0 ? foreseen.tpot.predictedMs : foreseen.tpot.boundMs;
+    const tpotMs = believedTpotMs(foreseen.tpot, load);
     const { headroomRatio, roomRatio } = checkFeasible({
       bounds: {
         ttftMs: foreseen.ttft.boundMs,
@@ -179,7 +178,8 @@ export class Placement {
     const { calibration, mechanisms } = this.#parts;
     if (!mechanisms.margin || targetMs === Infinity) return residentsTpotMs;
     const context = { profile, tenantId: "", targetMs };
-    return calibration.upperBoundMs("tpot", residentsTpotMs, context, nowMs);
+    const boundMs = calibration.upperBoundMs("tpot", residentsTpotMs, context, nowMs);
+    return Math.min(boundMs, TPOT_BELIEVED_RATIO_MAX * residentsTpotMs);
   }
 
   #bound(
@@ -260,6 +260,23 @@ function tighteningRatioOf(
 ): number {
   if (sequences === 0 || tpotLimitMs === Infinity || tightestTpotMs <= tpotLimitMs) return 0;
   return tightestTpotMs === Infinity ? 1 : 1 - tpotLimitMs / tightestTpotMs;
+}
+
+/**
+ * How far a bound on TPOT is believed, as a multiple of the forecast; a mean over few tokens is off by more. A
+ * pace that turned out far longer had met others who came later, and those are kept out by the targets of
+ * residents. Believed further, one shock would keep a whole pool idle, with nobody to unlearn it from.
+ */
+const TPOT_BELIEVED_RATIO_MAX = 1.6;
+const SHORT_TPOT_BELIEVED_RATIO_MAX = 2;
+
+/** Beside nobody the pace is what was forecast, since its errors are others' prefills. */
+function believedTpotMs(foreseen: PastForecast, { sequences }: ReplicaLoad): number {
+  const { predictedMs, boundMs, outputTokens = Infinity } = foreseen;
+  if (sequences === 0) return predictedMs;
+  const isShort = outputTokens < SHORT_OUTPUT_TOKENS;
+  const ratioMax = isShort ? SHORT_TPOT_BELIEVED_RATIO_MAX : TPOT_BELIEVED_RATIO_MAX;
+  return Math.min(boundMs, ratioMax * predictedMs);
 }
 
 function isFit(

@@ -77,7 +77,8 @@ describe("runExperiment()", () => {
       seed: 1,
       profiles: PROFILES,
       workload: steady(BASIS, { loadRatio: 3 }),
-      warmUpMs: 2_000,
+      // A pool that begins at three times its load has first to see that its answers come slower.
+      warmUpMs: 10_000,
       measuredMs: 4_000,
     });
     const { counts, goodput } = scorecard.total;

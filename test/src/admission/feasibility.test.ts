@@ -42,7 +42,7 @@ function question(changes: Changes = {}): FeasibilityQuestion {
 
 describe("checkFeasible", () => {
   test("the headroom is that of the limit which is closest", () => {
-    expect(checkFeasible(question())).toEqual({
+    expect(checkFeasible(question())).toMatchObject({
       isFeasible: true,
       headroomRatio: 0.6,
       reason: undefined,
@@ -82,12 +82,12 @@ describe("checkFeasible", () => {
     const verdict = checkFeasible(
       question({ bounds: endless, limits: { ...nothing, e2eLimitMs: Infinity } }),
     );
-    expect(verdict).toEqual({ isFeasible: true, headroomRatio: 0.6, reason: undefined });
+    expect(verdict).toMatchObject({ isFeasible: true, headroomRatio: 0.6, reason: undefined });
   });
 
   test("a request that can never run is infeasible", () => {
     const verdict = checkFeasible(question({ bounds: { ttftMs: Infinity } }));
-    expect(verdict).toEqual({ isFeasible: false, headroomRatio: -Infinity, reason: "ttft" });
+    expect(verdict).toMatchObject({ isFeasible: false, headroomRatio: -Infinity, reason: "ttft" });
   });
 
   test("held back, a request has less of every limit but of its time spent", () => {
@@ -143,5 +143,13 @@ describe("checkFeasible", () => {
         },
       ),
     );
+  });
+
+  test("what a request has waited takes from its time, and from nobody's room", () => {
+    const fresh = checkFeasible(question({ elapsedMs: 0 }));
+    const late = checkFeasible(question({ elapsedMs: 10_000 }));
+    expect(late.roomRatio).toBe(fresh.roomRatio);
+    expect(late.headroomRatio).toBeLessThan(fresh.headroomRatio);
+    expect(fresh.roomRatio).toBe(fresh.headroomRatio);
   });
 });
