@@ -1,5 +1,5 @@
 /** What keeps a request off a replica; `residents` means the targets of those that run there. */
-export type InfeasibleReason = "ttft" | "tpot" | "tbt" | "e2e" | "kv" | "residents";
+type InfeasibleReason = "ttft" | "tpot" | "tbt" | "e2e" | "kv" | "residents";
 
 /** One request on one replica. A limit that was not promised is `Infinity`. */
 export interface FeasibilityQuestion {

@@ -1,16 +1,5 @@
 import { assert } from "./assert.ts";
 
-/** What state is made of: nothing but data, no object in it twice, so that it can be copied and written down. */
-export type PlainState =
-  | undefined
-  | null
-  | boolean
-  | number
-  | string
-  | readonly PlainState[]
-  | ReadonlyMap<string | number, PlainState>
-  | { readonly [key: string]: PlainState };
-
 /**
  * Copies state, so that what happens afterwards changes only one of the two.
  *

@@ -32,7 +32,7 @@ export interface PastForecast extends CalibrationContext {
 }
 
 /** How often bounds of one kind were exceeded; since the start. */
-export interface Coverage {
+interface Coverage {
   samples: number;
   exceeded: number;
 }

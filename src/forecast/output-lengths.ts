@@ -29,7 +29,7 @@ export interface OutputLengthsOptions {
 }
 
 /** What is remembered of one model, by the tenants that use it; the longest silent one first. */
-export interface ModelLengths {
+interface ModelLengths {
   readonly all: LengthHistogram;
   readonly byTenant: Map<string, LengthHistogram>;
 }

@@ -2,7 +2,7 @@ import { assert } from "../base/assert.ts";
 import { renewEntry } from "./bounded-map.ts";
 
 /** How far a tenant's forecasts are off beyond everybody's, and how much that is based on. */
-export interface TenantBiasEntry {
+interface TenantBiasEntry {
   /** Mean of the excess of log(actual / predicted). */
   mean: number;
   /** In samples; fades. */

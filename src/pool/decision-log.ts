@@ -21,7 +21,7 @@ export interface DecisionRecord {
 }
 
 /** Calls from one snapshot to the next: a copy of the state costs as much as some hundred of them. */
-export const CALLS_PER_SNAPSHOT = 4_096;
+const CALLS_PER_SNAPSHOT = 4_096;
 
 /**
  * Calls a pool and remembers how its late decisions came about: all calls since the last snapshot but

@@ -45,7 +45,7 @@ export interface PoolState {
 }
 
 /** Verdicts of this life of the pool. */
-export interface PoolCounts {
+interface PoolCounts {
   offered: number;
   dispatched: number;
   rejected: number;

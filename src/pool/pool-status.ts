@@ -7,7 +7,7 @@ import type { PoolParts } from "./pool-parts.ts";
 import type { PoolState } from "./pool-state.ts";
 
 /** What a pool believes of one replica, for people and dashboards. */
-export interface ReplicaStatus {
+interface ReplicaStatus {
   readonly replicaId: ReplicaId;
   readonly endpointUrl: string;
   readonly state: ReplicaCondition;

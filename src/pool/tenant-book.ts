@@ -9,7 +9,7 @@ import { CostBucket, costProfile } from "../tenants/cost-bucket.ts";
 import type { TenantShare } from "../tenants/share.ts";
 
 /** What is remembered of one tenant. */
-export interface TenantState {
+interface TenantState {
   readonly bucket: CostBucketState;
   readonly window: AttainmentWindowState;
   share: TenantShare;

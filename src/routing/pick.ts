@@ -17,7 +17,7 @@ const NEAR_TTFT_RATIO = 0.02;
  * What it counts against a replica that a request would bind it to a tighter TPOT than all that are there:
  * like with like leaves the others room for larger batches (PolyServe, arXiv 2507.17769, bins by TPOT).
  */
-export const TIGHTENING_WEIGHT = 0.25;
+const TIGHTENING_WEIGHT = 0.25;
 
 /** How to pick. */
 export interface PickOptions {

@@ -3,7 +3,7 @@ import type { SloTargets } from "./targets.ts";
 /** Answers with fewer tokens have no TPOT: a mean of so few gaps says little. */
 export const TPOT_TOKENS_MIN = 16;
 /** What short answers may take on top of TPOT × gaps. */
-export const SHORT_DECODE_GRACE_MS = 250;
+const SHORT_DECODE_GRACE_MS = 250;
 /** How far a token may be behind the even pace of its stream before it counts as late. */
 export const DELIVERY_SLACK_MS = 1_000;
 

@@ -1,11 +1,11 @@
 /** A bound that a share of requests must meet: 0.99 and 500 read "p99 is at most 500 ms". */
-export interface PercentileTarget {
+interface PercentileTarget {
   readonly percentileRatio: number;
   readonly limitMs: number;
 }
 
 /** A bound on TTFT that may grow with the prompt: `limitMs + perPromptTokenMs × prompt tokens`. */
-export interface TtftTarget extends PercentileTarget {
+interface TtftTarget extends PercentileTarget {
   readonly perPromptTokenMs?: number;
 }
 
