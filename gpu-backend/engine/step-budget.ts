@@ -1,5 +1,11 @@
 import type { Sequence } from "./sequence.ts";
-import { addWork, NO_WORK, type StepForecast, type StepWork, workOfChunk } from "../../src/step-cost/step-model.ts";
+import {
+  addWork,
+  NO_WORK,
+  type StepForecast,
+  type StepWork,
+  workOfChunk,
+} from "../../src/step-cost/step-model.ts";
 
 /** A prediction is a mean, and about half of the steps take longer. */
 const KEPT_TARGET_RATIO = 0.9;
