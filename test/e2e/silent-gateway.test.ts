@@ -21,4 +21,6 @@ test.concurrent.each([0, 1])(
     ]);
     await expectNothingLeft(stack, programs);
   },
+  // Two whole stacks begin, fall silent and are wound up beside the other file of stacks.
+  120_000,
 );
