@@ -1,7 +1,6 @@
 import { checkFeasible, usableKvRatio } from "../admission/feasibility.ts";
 import type { HoldBack } from "../admission/hold-back.ts";
 import type { Random } from "../base/random.ts";
-import { SHORT_OUTPUT_TOKENS } from "../forecast/calibration.ts";
 import type { Calibration, PastForecast } from "../forecast/calibration.ts";
 import type { LatencyForecast } from "../forecast/latency.ts";
 import { forecastLatency, kvFitsQuickly } from "../forecast/latency.ts";
@@ -13,6 +12,7 @@ import { PICK_DEFAULTS, pickReplica } from "../routing/pick.ts";
 import { rendezvousWeight } from "../routing/rendezvous.ts";
 import type { Lease } from "./lease-book.ts";
 import { idleLoad, loadWithout } from "./load-without.ts";
+import { believedTpotMs, believedTtftMs, TPOT_BELIEVED_RATIO_MAX } from "./believed-bounds.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
@@ -41,6 +41,8 @@ export interface PlacementParts {
   readonly calibration: Calibration;
   readonly waits: ReplicaWaits;
   readonly holdBack: HoldBack;
+  /** The tightest TTFT target of those who are guaranteed something and have been here of late. */
+  guardedTtftMs(): number;
   readonly mechanisms: Mechanisms;
   readonly random: Random;
 }
@@ -135,13 +137,14 @@ export class Placement {
       tpot: this.#bound("tpot", forecast.tpotMs, ofTpot, nowMs),
     };
     const tpotMs = believedTpotMs(foreseen.tpot, load);
+    const ttftMs = believedTtftMs(foreseen.ttft, load);
     const { headroomRatio, roomRatio } = checkFeasible({
       bounds: {
-        ttftMs: foreseen.ttft.boundMs,
+        ttftMs,
         tpotMs,
         residentsTpotMs: this.#residentsBoundMs(forecast, profile, load, nowMs),
         longestStepMs: forecast.longestStepMs,
-        e2eMs: foreseen.ttft.boundMs + tpotMs * Math.max(0, request.outputTokensHigh - 1),
+        e2eMs: ttftMs + tpotMs * Math.max(0, request.outputTokensHigh - 1),
       },
       limits,
       elapsedMs: elapsedMsOf(request, nowMs),
@@ -236,6 +239,11 @@ export class Placement {
       // On an empty replica there is nobody whose room it could take, and nobody else to learn from.
       const heldRatio = option.sequences === 0 ? 0 : 1 - holdRatio;
       option.headroomRatio = Math.min(option.headroomRatio, option.roomRatio - heldRatio);
+      if (!request.isInProfile && option.sequences > 0) {
+        // A patient tenant's excess must not queue up so far that who is guaranteed an early token is late.
+        const guardedRatio = holdRatio - option.ttftMs / this.#parts.guardedTtftMs();
+        option.headroomRatio = Math.min(option.headroomRatio, guardedRatio);
+      }
       option.isFeasible = !mechanisms.admission || option.headroomRatio >= 0;
     }
     return best;
@@ -260,23 +268,6 @@ function tighteningRatioOf(
 ): number {
   if (sequences === 0 || tpotLimitMs === Infinity || tightestTpotMs <= tpotLimitMs) return 0;
   return tightestTpotMs === Infinity ? 1 : 1 - tpotLimitMs / tightestTpotMs;
-}
-
-/**
- * How far a bound on TPOT is believed, as a multiple of the forecast; a mean over few tokens is off by more. A
- * pace that turned out far longer had met others who came later, and those are kept out by the targets of
- * residents. Believed further, one shock would keep a whole pool idle, with nobody to unlearn it from.
- */
-const TPOT_BELIEVED_RATIO_MAX = 1.6;
-const SHORT_TPOT_BELIEVED_RATIO_MAX = 2;
-
-/** Beside nobody the pace is what was forecast, since its errors are others' prefills. */
-function believedTpotMs(foreseen: PastForecast, { sequences }: ReplicaLoad): number {
-  const { predictedMs, boundMs, outputTokens = Infinity } = foreseen;
-  if (sequences === 0) return predictedMs;
-  const isShort = outputTokens < SHORT_OUTPUT_TOKENS;
-  const ratioMax = isShort ? SHORT_TPOT_BELIEVED_RATIO_MAX : TPOT_BELIEVED_RATIO_MAX;
-  return Math.min(boundMs, ratioMax * predictedMs);
 }
 
 function isFit(

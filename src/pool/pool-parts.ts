@@ -78,6 +78,7 @@ export class PoolParts {
       calibration: this.#calibration,
       waits: this.waits,
       holdBack: this.holdBack,
+      guardedTtftMs: () => state.guardedTtftMs ?? Infinity,
       mechanisms,
       random: this.random,
     });
@@ -108,6 +109,9 @@ export class PoolParts {
     if (nowMs - (this.#state.promisesWatchedAtMs ?? -Infinity) < PROMISES_INTERVAL_MS) return;
     this.#state.promisesWatchedAtMs = nowMs;
     this.holdBack.rise(nowMs);
+    const guardedTtftMs = this.tenants.tightestTtftMs(nowMs);
+    if (guardedTtftMs < Infinity) this.#state.guardedTtftMs = guardedTtftMs;
+    else delete this.#state.guardedTtftMs;
     if (this.tenants.isAnyBurning(nowMs)) this.holdBack.broken(nowMs);
   }
 

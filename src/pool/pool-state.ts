@@ -42,6 +42,8 @@ export interface PoolState {
   wakeAtMs?: number;
   capacity?: Capacity & { readonly measuredAtMs: number };
   promisesWatchedAtMs?: number;
+  /** The tightest TTFT target of those who are guaranteed something; absent: there is none. */
+  guardedTtftMs?: number;
 }
 
 /** Verdicts of this life of the pool. */

@@ -14,6 +14,9 @@ interface TenantState {
   readonly window: AttainmentWindowState;
   share: TenantShare;
   budgetRatio: number;
+  /** Its TTFT target without what a prompt adds; `Infinity` without one. */
+  ttftMs: number;
+  arrivedAtMs: number;
   /** Requests of its that wait or run here; while there are any it is not forgotten. */
   present: number;
 }
@@ -51,11 +54,13 @@ export class TenantBook {
   }
 
   /** Notes that a tenant offers a request, under the share and targets that it has now. */
-  arrives(tenantId: TenantId, share: TenantShare, targets: SloTargets): void {
+  arrives(tenantId: TenantId, share: TenantShare, targets: SloTargets, nowMs: number): void {
     const known = this.state.get(tenantId);
     const state = known ?? newTenant(share);
     state.share = share;
     state.budgetRatio = budgetRatioOf(targets);
+    state.ttftMs = targets.ttft?.limitMs ?? Infinity;
+    state.arrivedAtMs = nowMs;
     state.present += 1;
     this.state.delete(tenantId);
     if (known === undefined) this.#makeRoom();
@@ -120,6 +125,16 @@ export class TenantBook {
     return false;
   }
 
+  /** The tightest TTFT target of those who are guaranteed something and came in the last five minutes. */
+  tightestTtftMs(nowMs: number): number {
+    let tightestMs = Infinity;
+    for (const { share, ttftMs, arrivedAtMs } of this.state.values()) {
+      if (share.guaranteedRatio <= 0 || nowMs - arrivedAtMs > BURN_WINDOW_MS) continue;
+      tightestMs = Math.min(tightestMs, ttftMs);
+    }
+    return tightestMs;
+  }
+
   checkInvariants(): void {
     const absent = [...this.state.values()].filter(({ present }) => present === 0).length;
     assert(
@@ -161,6 +176,8 @@ function newTenant(share: TenantShare): TenantState {
     window: new AttainmentWindow().state,
     share,
     budgetRatio: 0,
+    ttftMs: Infinity,
+    arrivedAtMs: 0,
     present: 0,
   };
 }

@@ -51,6 +51,7 @@ function aPlacement(mechanisms: Partial<Mechanisms> = {}, seed = 1): Placement {
     calibration: new Calibration(),
     waits: new ReplicaWaits(new OutputLengths()),
     holdBack: new HoldBack(),
+    guardedTtftMs: () => Infinity,
     mechanisms: { ...ALL_MECHANISMS, ...mechanisms },
     random: seededRandom(seed),
   });

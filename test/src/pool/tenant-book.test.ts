@@ -14,7 +14,7 @@ const MISSED: Attainment = { kind: "missed", missed: ["ttft"], isDegraded: false
 
 function aBook(tenantsMax = 10): TenantBook {
   const book = new TenantBook(tenantsMax);
-  book.arrives(A, SHARE, TARGETS);
+  book.arrives(A, SHARE, TARGETS, 0);
   return book;
 }
 
@@ -31,7 +31,7 @@ describe("TenantBook", () => {
     expect(once).toBeGreaterThan(10);
     expect(taken(aBook(), 2, 0)).toBe(2 * once);
     const half = new TenantBook(10);
-    half.arrives(A, { ...SHARE, guaranteedRatio: 0.25 }, TARGETS);
+    half.arrives(A, { ...SHARE, guaranteedRatio: 0.25 }, TARGETS, 0);
     expect(taken(half, 2, 0)).toBe(once);
   });
 
@@ -53,7 +53,7 @@ describe("TenantBook", () => {
 
   test("the latest share counts", () => {
     const book = aBook();
-    book.arrives(A, { ...SHARE, guaranteedRatio: 0 }, TARGETS);
+    book.arrives(A, { ...SHARE, guaranteedRatio: 0 }, TARGETS, 0);
     expect(book.shareOf(A).guaranteedRatio).toBe(0);
     expect(book.take(A, 100, 1, 0)).toBe(false);
     expect(book.inProfileAfterMs(A, 100, 1, 0)).toBe(Infinity);
@@ -72,7 +72,7 @@ describe("TenantBook", () => {
   test("at its bound the tenant longest unheard of is forgotten", () => {
     const book = new TenantBook(2);
     for (const tenantId of [A, B, A, C]) {
-      book.arrives(tenantId, SHARE, TARGETS);
+      book.arrives(tenantId, SHARE, TARGETS, 0);
       book.leaves(tenantId);
       book.checkInvariants();
     }
@@ -81,7 +81,7 @@ describe("TenantBook", () => {
 
   test("nobody with requests here is forgotten, and the book shrinks again when they leave", () => {
     const book = new TenantBook(1);
-    for (const tenantId of [A, B, C]) book.arrives(tenantId, SHARE, TARGETS);
+    for (const tenantId of [A, B, C]) book.arrives(tenantId, SHARE, TARGETS, 0);
     book.checkInvariants();
     expect(book.size).toBe(3);
     for (const tenantId of [B, A, C]) {
