@@ -5,7 +5,8 @@ import type { Batch } from "../gpu-backend/engine/batch.ts";
 import { workOf } from "../gpu-backend/engine/batch-work.ts";
 import { Engine } from "../gpu-backend/engine/engine.ts";
 import type { EngineLoad } from "../gpu-backend/engine/engine-load.ts";
-import type { GenerateEvent, Sampling } from "../gpu-backend/engine/generate-request.ts";
+import type { GenerateEvent } from "../gpu-backend/engine/generate-request.ts";
+import { GREEDY_SAMPLING } from "../gpu-backend/engine/generate-request.ts";
 import { toReportedState } from "../gpu-backend/engine/reported-load.ts";
 import type { RowResult } from "../gpu-backend/engine/row-result.ts";
 import type { Policy } from "../gpu-backend/engine/scheduling.ts";
@@ -32,17 +33,6 @@ export interface SimulatedReplicaOptions {
   readonly onChange: () => void;
 }
 
-const GREEDY: Sampling = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  seed: 0,
-  repetitionPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  logitBias: [],
-};
 const COMPUTED: RowResult = { kind: "computed" };
 
 /**
@@ -140,7 +130,7 @@ export class SimulatedReplica {
         promptTokens: request.promptTokenIds,
         outputTokensMax: request.answerTokenIds.length,
         outputTokensMin: 0,
-        sampling: GREEDY,
+        sampling: GREEDY_SAMPLING,
         tenant: request.tenant,
         priority: request.priority,
         stopTokenIds: [],

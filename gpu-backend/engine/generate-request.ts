@@ -20,6 +20,19 @@ export interface Sampling {
   readonly logitBias: readonly (readonly [tokenId: number, bias: number])[];
 }
 
+/** The most probable token of unchanged logits. */
+export const GREEDY_SAMPLING: Sampling = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  seed: 0,
+  repetitionPenalty: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  logitBias: [],
+};
+
 /** What the text must be; compiled before the request reaches the engine's core. */
 export type ConstraintSpec =
   | { readonly kind: "json-object" }

@@ -4,6 +4,7 @@ import type { Handler } from "hono";
 import { type EmbeddingsAnswer, EmbeddingsRequest } from "../../src/protocol/embeddings.ts";
 import { InertCompletionParameters } from "../../src/protocol/inert-parameters.ts";
 import type { GenerateRequest } from "../engine/generate-request.ts";
+import { GREEDY_SAMPLING } from "../engine/generate-request.ts";
 import type { AppContext, EngineEnvironment, ServedModel } from "./app-context.ts";
 import { requestTerms } from "./generation.ts";
 import { requireModel } from "./models-route.ts";
@@ -14,19 +15,6 @@ import { submitEmbeddings } from "./submit-embeddings.ts";
 import { takeTexts } from "./take-prompt.ts";
 
 const SCHEMAS = { request: EmbeddingsRequest, inert: InertCompletionParameters };
-
-/** Nothing is drawn. */
-const NO_SAMPLING = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  seed: 0,
-  repetitionPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  logitBias: [],
-};
 
 /** Answers with the mean of each text's last hidden states, as a vector of unit length. */
 export function embedTexts(context: AppContext): Handler<EngineEnvironment> {
@@ -75,7 +63,7 @@ async function takeIn(
     promptTokens,
     outputTokensMax: 0,
     outputTokensMin: 0,
-    sampling: NO_SAMPLING,
+    sampling: GREEDY_SAMPLING,
     pooling: "mean",
     stopTokenIds: [],
   }));

@@ -6,6 +6,7 @@ import type {
   GenerateRequest,
   Sampling,
 } from "../../gpu-backend/engine/generate-request.ts";
+import { GREEDY_SAMPLING } from "../../gpu-backend/engine/generate-request.ts";
 import type { RowResult } from "../../gpu-backend/engine/row-result.ts";
 import type { Scheduling } from "../../gpu-backend/engine/scheduling.ts";
 import type { TokenChoice } from "../../gpu-backend/engine/token-choice.ts";
@@ -28,18 +29,7 @@ export function tokenRange(count: number, from = 1000): number[] {
 
 /** Greedy, and without anything that changes logits. */
 export function aSampling(overrides: Partial<Sampling> = {}): Sampling {
-  return {
-    temperature: 0,
-    topK: 0,
-    topP: 1,
-    minP: 0,
-    seed: 0,
-    repetitionPenalty: 1,
-    frequencyPenalty: 0,
-    presencePenalty: 0,
-    logitBias: [],
-    ...overrides,
-  };
+  return { ...GREEDY_SAMPLING, ...overrides };
 }
 
 /** The first choice of an output, greedy. */
