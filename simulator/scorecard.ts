@@ -1,6 +1,7 @@
 import { QuantileSketch } from "../src/base/quantile-sketch.ts";
 import type { SloMetric } from "../src/slo/attainment.ts";
 import type { AttainmentCounts } from "../src/slo/attainment-window.ts";
+import { TPOT_TOKENS_MIN } from "../src/slo/deadlines.ts";
 import type { Goodput } from "../src/slo/goodput.ts";
 import { toGoodput } from "../src/slo/goodput.ts";
 import type { RequestRecord } from "./request-record.ts";
@@ -31,9 +32,6 @@ interface Tally {
 }
 
 type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
-
-/** Answers with fewer tokens have no TPOT. */
-const TPOT_TOKENS_MIN = 16;
 
 export interface ScorecardOptions {
   readonly tenantNames: readonly string[];

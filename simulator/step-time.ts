@@ -1,6 +1,7 @@
 import type { Random } from "../src/base/random.ts";
 import type { StepWork } from "../src/step-cost/step-model.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
+import { standardNormal } from "./workloads/intervals.ts";
 
 /**
  * How long a step takes on a machine, by the roofline: the longer of computing and reading, then launch
@@ -23,10 +24,4 @@ export function noisyStepTimeMs(profile: HardwareProfile, work: StepWork, random
   const noise = Math.exp(noiseRatio * standardNormal(random) - noiseRatio ** 2 / 2);
   const isStalled = random() * stepsPerStall < 1;
   return stepTimeMs(profile, work) * noise + (isStalled ? stallMs : 0);
-}
-
-/** Box and Muller's; 1 - u keeps zero out of the logarithm. */
-function standardNormal(random: Random): number {
-  const radius = Math.sqrt(-2 * Math.log(1 - random()));
-  return radius * Math.cos(2 * Math.PI * random());
 }

@@ -35,7 +35,7 @@ export function exponential(random: Random): number {
 }
 
 /** Draws from the standard normal distribution (Box and Muller). */
-function normal(random: Random): number {
+export function standardNormal(random: Random): number {
   return Math.sqrt(2 * exponential(random)) * Math.cos(2 * Math.PI * random());
 }
 
@@ -45,7 +45,7 @@ function gamma(k: number, random: Random): number {
   const d = k - 1 / 3;
   const c = 1 / Math.sqrt(9 * d);
   for (;;) {
-    const x = normal(random);
+    const x = standardNormal(random);
     const v = (1 + c * x) ** 3;
     if (v > 0 && Math.log(1 - random()) < (x * x) / 2 + d * (1 - v + Math.log(v))) return d * v;
   }

@@ -1,3 +1,4 @@
+import { mix32 } from "../../src/base/hash.ts";
 import type { ArrivalSpec } from "./arrival.ts";
 
 /** Keep streams of groups, sessions, lone requests and recorded blocks apart. */
@@ -33,20 +34,12 @@ export function promptTokenIds(arrival: ArrivalSpec, index: number, vocabulary: 
 
 /** Folds a number of up to 53 bits into 32. */
 function streamOf(kind: number, id: number): number {
-  const low = mixed(id >>> 0);
-  return mixed(
+  const low = mix32(id);
+  return mix32(
     low ^ Math.imul(Math.floor(id / 2 ** 32) + 1, 0x9e3779b1) ^ Math.imul(kind, 0x85ebca6b),
   );
 }
 
 function tokenAt(stream: number, at: number, vocabulary: number): number {
-  return mixed(stream ^ Math.imul(at + 1, 0xc2b2ae35)) % vocabulary;
-}
-
-/** The finaliser of MurmurHash3: every input bit reaches every output bit. */
-function mixed(value: number): number {
-  let hash = value >>> 0;
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return (hash ^ (hash >>> 16)) >>> 0;
+  return mix32(stream ^ Math.imul(at + 1, 0xc2b2ae35)) % vocabulary;
 }
