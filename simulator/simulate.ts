@@ -8,7 +8,6 @@ import type { PolicyName } from "./policies/reference-policies.ts";
 import { REFERENCE_POLICIES } from "./policies/reference-policies.ts";
 import { SUSTAINABLE_RATIO } from "./reference-cost.ts";
 import type { Score } from "./scorecard.ts";
-import { expectedRequestPrice } from "./workloads/request-sampler.ts";
 import { steady } from "./workloads/scenarios.ts";
 import type { Workload } from "./workloads/workload.ts";
 
@@ -115,14 +114,15 @@ function policyOf(
   if (name === "sluice") return undefined;
   const create = oneOf<(typeof REFERENCE_POLICIES)[PolicyName]>("policy", REFERENCE_POLICIES, name);
   const { workload, profiles, limit } = settings;
-  const { price, capacityPerSecond } = loadBasisOf(profiles);
-  const weights = workload.tenants.reduce((sum, { profile }) => sum + profile.share.weight, 0);
+  const sustainable = steady(loadBasisOf(profiles), {
+    loadRatio: SUSTAINABLE_RATIO,
+    profiles: workload.tenants.map(({ profile }) => profile),
+  });
   const requestsPerMs = new Map(
-    workload.tenants.map(({ profile }) => {
-      const part = (SUSTAINABLE_RATIO * profile.share.weight) / weights;
-      const perSecond = (part * capacityPerSecond) / expectedRequestPrice(profile, price);
-      return [profile.name, perSecond * PER_MS] as const;
-    }),
+    sustainable.tenants.map(({ profile, startsPerSecond }) => [
+      profile.name,
+      startsPerSecond * PER_MS,
+    ]),
   );
   const initialLimit = limit * profiles.length;
   return () => create({ requestsPerMs, outstandingMax: limit, initialLimit });
