@@ -2,7 +2,7 @@ import { seededRandom } from "../../src/base/random.ts";
 import { meanUpperBound } from "../bootstrap.ts";
 import type { RequestRecord } from "../request-record.ts";
 import { noisyNeighbour, poisoned, runawayAnswers, steady } from "../workloads/scenarios.ts";
-import type { Workload } from "../workloads/workload.ts";
+import type { Window, Workload } from "../workloads/workload.ts";
 import type { Finding } from "./finding.ts";
 import type { PromiseOptions, SeedRun } from "./run.ts";
 import { runSeeds } from "./run.ts";
@@ -46,10 +46,7 @@ export function othersKeepTheirsBesideTheRunaway(options: PromiseOptions): Findi
 
 const HIGH = settingsAt(HIGH_LOAD_RATIO);
 
-function burn(
-  options: PromiseOptions,
-  workloadOf: (window: { readonly fromMs: number; readonly untilMs: number }) => Workload,
-): Finding[] {
+function burn(options: PromiseOptions, workloadOf: (window: Window) => Workload): Finding[] {
   const fromMs = WARM_UP_MS + options.measuredMs / 4;
   const untilMs = WARM_UP_MS + options.measuredMs / 2;
   const { losses, beside } = compare(options, steady(basis, HIGH), workloadOf({ fromMs, untilMs }));

@@ -4,7 +4,7 @@ import { expectedRequestPrice } from "./request-sampler.ts";
 import { expectedSessionPrice } from "./sessions.ts";
 import { SIX_TENANTS } from "./tenant-mix.ts";
 import type { TenantProfile } from "./tenant-profile.ts";
-import type { TenantTraffic, Workload } from "./workload.ts";
+import type { TenantTraffic, Window, Workload } from "./workload.ts";
 
 /**
  * What a load of 1 means: the caller's price of a request and how much of it the pool earns per second.
@@ -33,12 +33,15 @@ export function steady(basis: LoadBasis, options: SteadyOptions): Workload {
   };
 }
 
+/** A steady load, and the tenant for whom something is different. */
+type TenantOptions = SteadyOptions & { readonly tenant: string };
+
 /** All is steady but for one tenant, who asks for `factor` times its part all the time. */
 export function noisyNeighbour(
   basis: LoadBasis,
-  options: SteadyOptions & { readonly tenant: string; readonly factor: number },
+  options: TenantOptions & { readonly factor: number },
 ): Workload {
-  return withTenant(steady(basis, options), options.tenant, (traffic) => ({
+  return steadyBut(basis, options, (traffic) => ({
     ...traffic,
     startsPerSecond: traffic.startsPerSecond * options.factor,
   }));
@@ -47,15 +50,10 @@ export function noisyNeighbour(
 /** All is steady but for one tenant, who asks for `factor` times its part in a window. */
 export function burst(
   basis: LoadBasis,
-  options: SteadyOptions & {
-    readonly tenant: string;
-    readonly fromMs: number;
-    readonly untilMs: number;
-    readonly factor: number;
-  },
+  options: TenantOptions & Window & { readonly factor: number },
 ): Workload {
   const { fromMs, untilMs, factor } = options;
-  return withTenant(steady(basis, options), options.tenant, (traffic) => ({
+  return steadyBut(basis, options, (traffic) => ({
     ...traffic,
     rateShapes: [...traffic.rateShapes, { kind: "window", fromMs, untilMs, factor }],
   }));
@@ -69,14 +67,10 @@ const CHANGED_PROMPT_TOKENS_MAX = 32_000;
  */
 export function priceMixDrift(
   basis: LoadBasis,
-  options: SteadyOptions & {
-    readonly tenant: string;
-    readonly fromMs: number;
-    readonly promptFactor: number;
-  },
+  options: TenantOptions & { readonly fromMs: number; readonly promptFactor: number },
 ): Workload {
   const { fromMs, promptFactor: factor } = options;
-  return withTenant(steady(basis, options), options.tenant, (traffic) => ({
+  return steadyBut(basis, options, (traffic) => ({
     ...traffic,
     promptChange: { fromMs, factor, promptTokensMax: CHANGED_PROMPT_TOKENS_MAX },
   }));
@@ -85,34 +79,19 @@ export function priceMixDrift(
 /** One tenant's answers are `factor` times as long in a window: a model that does not find an end. */
 export function runawayAnswers(
   basis: LoadBasis,
-  options: SteadyOptions & {
-    readonly tenant: string;
-    readonly fromMs: number;
-    readonly untilMs: number;
-    readonly factor: number;
-  },
+  options: TenantOptions & Window & { readonly factor: number },
 ): Workload {
   const { fromMs, untilMs, factor } = options;
-  return withTenant(steady(basis, options), options.tenant, (traffic) => ({
+  return steadyBut(basis, options, (traffic) => ({
     ...traffic,
     answerChange: { fromMs, untilMs, factor },
   }));
 }
 
 /** All of one tenant's requests fail in a window, at whatever replica, and at once. */
-export function poisoned(
-  basis: LoadBasis,
-  options: SteadyOptions & {
-    readonly tenant: string;
-    readonly fromMs: number;
-    readonly untilMs: number;
-  },
-): Workload {
+export function poisoned(basis: LoadBasis, options: TenantOptions & Window): Workload {
   const { fromMs, untilMs } = options;
-  return withTenant(steady(basis, options), options.tenant, (traffic) => ({
-    ...traffic,
-    poison: { fromMs, untilMs },
-  }));
+  return steadyBut(basis, options, (traffic) => ({ ...traffic, poison: { fromMs, untilMs } }));
 }
 
 /** The mean price of what begins with one arrival: of a request, or of a whole session. */
@@ -126,18 +105,17 @@ export function priceOfStart({ price }: LoadBasis, profile: TenantProfile): numb
   return mean;
 }
 
-function withTenant(
-  workload: Workload,
-  name: string,
+function steadyBut(
+  basis: LoadBasis,
+  options: TenantOptions,
   change: (traffic: TenantTraffic) => TenantTraffic,
 ): Workload {
-  assert(
-    workload.tenants.some(({ profile }) => profile.name === name),
-    `a workload has the tenant ${name}`,
-  );
+  const { tenants } = steady(basis, options);
+  const isThere = tenants.some(({ profile }) => profile.name === options.tenant);
+  assert(isThere, `a workload has the tenant ${options.tenant}`);
   return {
-    tenants: workload.tenants.map((traffic) =>
-      traffic.profile.name === name ? change(traffic) : traffic,
+    tenants: tenants.map((traffic) =>
+      traffic.profile.name === options.tenant ? change(traffic) : traffic,
     ),
   };
 }

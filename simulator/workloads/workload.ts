@@ -42,7 +42,8 @@ interface AnswerChange extends Window {
   readonly factor: number;
 }
 
-interface Window {
+/** From one instant on until another. */
+export interface Window {
   readonly fromMs: number;
   readonly untilMs: number;
 }
