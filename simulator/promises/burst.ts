@@ -1,13 +1,13 @@
 import type { ClientBehaviour } from "../client.ts";
 import { PATIENT_CLIENTS } from "../client.ts";
-import type { RequestRecord } from "../request-record.ts";
 import type { RateShape } from "../workloads/rate-shape.ts";
 import { steady } from "../workloads/scenarios.ts";
 import type { Workload } from "../workloads/workload.ts";
+import { costMsOf } from "./cost.ts";
 import type { Finding } from "./finding.ts";
 import type { PromiseOptions } from "./run.ts";
 import { runSeeds } from "./run.ts";
-import { keptShare, missedShare, pooledRatio, shareOf } from "./shares.ts";
+import { admittedShare, goodShare, keptShare, missedShare, pooledRatio } from "./shares.ts";
 import { smallPool, THREE_TENANTS } from "./small-pool.ts";
 
 const WARM_UP_MS = 8_000;
@@ -47,9 +47,7 @@ export function recoversFromABurst(options: PromiseOptions): Finding[] {
   return [
     {
       what: "good of what was offered in the seconds behind a burst",
-      value: pooledRatio(
-        later.map((records) => shareOf(records, ({ attainment }) => attainment.kind === "good")),
-      ),
+      value: pooledRatio(later.map(goodShare)),
       atLeast: 0.99,
     },
   ];
@@ -74,9 +72,7 @@ export function admitsWhoComesBackAsTold(
     },
     {
       what: "admitted of those who came back",
-      value: pooledRatio(
-        retries.map((records) => shareOf(records, ({ verdict }) => verdict === "admitted")),
-      ),
+      value: pooledRatio(retries.map(admittedShare)),
       atLeast: 0.95,
     },
   ];
@@ -104,14 +100,10 @@ export function wastesNoWork(options: PromiseOptions): Finding[] {
     },
     {
       what: "of all work that for late answers",
-      value: costMs(late) / costMs(served),
+      value: costMsOf(late, basis) / costMsOf(served, basis),
       atMost: 0.01,
     },
   ];
-}
-
-function costMs(records: readonly RequestRecord[]): number {
-  return records.reduce((sum, { spec }) => sum + basis.price(spec), 0);
 }
 
 /** P3: under an overload that lasts, who keeps to its guarantee is admitted, and in time. */

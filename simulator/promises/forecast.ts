@@ -7,7 +7,7 @@ import { burst, steady } from "../workloads/scenarios.ts";
 import type { Finding } from "./finding.ts";
 import type { PromiseOptions } from "./run.ts";
 import { runSeeds } from "./run.ts";
-import { pooledRatio, shareOf } from "./shares.ts";
+import { goodShare, pooledRatio, shareOf } from "./shares.ts";
 import { LASTS_MS, smallPool, THREE_TENANTS } from "./small-pool.ts";
 
 /** How often bounds are meant to be exceeded; the core's own setting. */
@@ -126,9 +126,7 @@ export function forgivesWhoWasRefused(options: PromiseOptions): Finding[] {
     },
     {
       what: "good when that is over",
-      value: pooledRatio(
-        later.map((some) => shareOf(some, ({ attainment }) => attainment.kind === "good")),
-      ),
+      value: pooledRatio(later.map(goodShare)),
       atLeast: 0.99,
     },
   ];

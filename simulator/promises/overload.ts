@@ -2,6 +2,7 @@ import { seededRandom } from "../../src/base/random.ts";
 import { shareUpperBound } from "../bootstrap.ts";
 import { ConcurrencyLimit } from "../policies/concurrency-limit.ts";
 import { steady } from "../workloads/scenarios.ts";
+import { costMsOf } from "./cost.ts";
 import type { Finding } from "./finding.ts";
 import type { PromiseOptions, SeedRun } from "./run.ts";
 import { runSeeds } from "./run.ts";
@@ -55,11 +56,9 @@ export function servesAsMuchAsTheBestLimit(options: PromiseOptions): Finding[] {
 }
 
 function goodCostMs(runs: readonly SeedRun[]): number {
-  let sum = 0;
-  for (const { records } of runs) {
-    for (const { spec, attainment } of records) {
-      if (attainment.kind === "good") sum += basis.price(spec);
-    }
-  }
-  return sum;
+  const records = runs.flatMap((run) => run.records);
+  return costMsOf(
+    records.filter(({ attainment }) => attainment.kind === "good"),
+    basis,
+  );
 }

@@ -6,6 +6,7 @@ import { PolicyDispatcher } from "../policy-dispatcher.ts";
 import { Simulation, tenantsOf } from "../simulation.ts";
 import { AZURE_CODE } from "../workloads/lengths.ts";
 import { steady } from "../workloads/scenarios.ts";
+import { promised } from "../workloads/tenant-mix.ts";
 import type { TenantProfile } from "../workloads/tenant-profile.ts";
 import { generateArrivals } from "../workloads/workload.ts";
 import { BalanceWatch, ceilingOf } from "./balance-watch.ts";
@@ -27,10 +28,7 @@ const CODE: TenantProfile = {
   name: "code",
   lengths: scaled(AZURE_CODE, 1 / 2),
   prefixes: { groups: 40, promptRatio: 0.6 },
-  targets: {
-    ttft: { percentileRatio: 0.99, limitMs: 3_000 },
-    tpot: { percentileRatio: 0.99, limitMs: 200 },
-  },
+  targets: promised(3_000, 200),
 };
 
 /** How prompts found their prefixes, and how evenly requests were spread. */

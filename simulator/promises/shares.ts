@@ -28,6 +28,16 @@ export function keptShare(records: readonly RequestRecord[]): SeedShare {
   return shareOf(promised, ({ attainment }) => attainment.kind === "good");
 }
 
+/** Those that a replica was found for, whatever it came to. */
+export function admittedShare(records: readonly RequestRecord[]): SeedShare {
+  return shareOf(records, ({ verdict }) => verdict === "admitted");
+}
+
+/** Good ones among all that were offered: refusing counts against it. */
+export function goodShare(records: readonly RequestRecord[]): SeedShare {
+  return shareOf(records, ({ attainment }) => attainment.kind === "good");
+}
+
 /** Those for which something holds. */
 export function shareOf<Sample>(
   samples: readonly Sample[],

@@ -3,10 +3,11 @@ import type { RateShape } from "../workloads/rate-shape.ts";
 import { priceOfStart } from "../workloads/scenarios.ts";
 import type { TenantProfile } from "../workloads/tenant-profile.ts";
 import type { Workload } from "../workloads/workload.ts";
+import { costMsOf } from "./cost.ts";
 import type { Finding } from "./finding.ts";
 import type { PromiseOptions } from "./run.ts";
 import { runSeeds } from "./run.ts";
-import { pooledRatio, shareOf } from "./shares.ts";
+import { admittedShare, pooledRatio } from "./shares.ts";
 import { CHAT, smallPool } from "./small-pool.ts";
 
 const WARM_UP_MS = 8_000;
@@ -37,13 +38,11 @@ export function sharesByWeight(options: PromiseOptions): Finding[] {
   const workload = beyondGuarantees();
   const runs = runSeeds(options, { profiles, workload, warmUpMs: WARM_UP_MS });
   const costMs = (tenantIndex: number) => {
-    let sum = 0;
-    for (const run of runs) {
-      for (const { spec, verdict } of run.of(tenantIndex)) {
-        if (verdict === "admitted") sum += basis.price(spec);
-      }
-    }
-    return sum;
+    const records = runs.flatMap((run) => run.of(tenantIndex));
+    return costMsOf(
+      records.filter(({ verdict }) => verdict === "admitted"),
+      basis,
+    );
   };
   const what = "cost of weight two over that of weight one";
   const value = costMs(0) / costMs(1);
@@ -69,9 +68,7 @@ export function servesLowerBands(options: PromiseOptions): Finding[] {
   return [
     {
       what: "admitted of the least urgent",
-      value: pooledRatio(
-        runs.map((run) => shareOf(run.of(0), ({ verdict }) => verdict === "admitted")),
-      ),
+      value: pooledRatio(runs.map((run) => admittedShare(run.of(0)))),
       atLeast: 0.95,
     },
   ];

@@ -4,7 +4,7 @@ import { TINY } from "../hardware-profile.ts";
 import type { LengthTable } from "../workloads/length-table.ts";
 import { AZURE_CONVERSATION, BOOK_TRANSLATION, SHAREGPT } from "../workloads/lengths.ts";
 import type { LoadBasis } from "../workloads/scenarios.ts";
-import { shareOf } from "../workloads/tenant-mix.ts";
+import { promised, shareOf } from "../workloads/tenant-mix.ts";
 import type { TenantProfile } from "../workloads/tenant-profile.ts";
 
 /**
@@ -95,12 +95,5 @@ export function scaled(table: LengthTable, ratio: number): LengthTable {
   return {
     promptTokens: all(table.promptTokens),
     outputTokensByPrompt: table.outputTokensByPrompt.map(all),
-  };
-}
-
-function promised(ttftMs: number, tpotMs: number) {
-  return {
-    ttft: { percentileRatio: 0.99, limitMs: ttftMs },
-    tpot: { percentileRatio: 0.99, limitMs: tpotMs },
   };
 }

@@ -75,7 +75,8 @@ export function shareOf(weight: number, weightSum: number): TenantShare {
   return { weight, guaranteedRatio: (COMMITTED_RATIO * weight) / weightSum, band: 0 };
 }
 
-function promised(ttftMs: number, tpotMs: number): SloTargets {
+/** The promise that 99 % of requests have their first token by then, and each further one so soon. */
+export function promised(ttftMs: number, tpotMs: number): SloTargets {
   return {
     ttft: { percentileRatio: 0.99, limitMs: ttftMs },
     tpot: { percentileRatio: 0.99, limitMs: tpotMs },
