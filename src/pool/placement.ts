@@ -10,6 +10,7 @@ import type { Candidate } from "../routing/candidate.ts";
 import { whyNot } from "../routing/filter.ts";
 import { PICK_DEFAULTS, pickReplica } from "../routing/pick.ts";
 import { rendezvousWeight } from "../routing/rendezvous.ts";
+import { nominalRate } from "./capacity.ts";
 import type { Lease } from "./lease-book.ts";
 import { idleLoad, loadWithout } from "./load-without.ts";
 import { believedTpotMs, believedTtftMs, TPOT_BELIEVED_RATIO_MAX } from "./believed-bounds.ts";
@@ -148,7 +149,6 @@ export class Placement {
       },
       limits,
       elapsedMs: elapsedMsOf(request, nowMs),
-      holdRatio: 1,
       kvPeakTokens: this.#kvPeakTokens(replica, load, forecast, nowMs),
       load: this.#parts.mechanisms.residents ? load : { ...load, ...UNGUARDED },
       isInProfile: request.isInProfile,
@@ -160,7 +160,7 @@ export class Placement {
       cachedTokens,
       foreseen,
       sequences: load.sequences,
-      capacity: this.#parts.waits.capacityOf(load),
+      capacity: nominalRate(load),
       capacityRatio: replica.health.capacityRatio(nowMs),
       headroomRatio,
       roomRatio,
@@ -218,7 +218,7 @@ export class Placement {
 
   /**
    * Takes from every option's headroom what is held back from a request beyond its guarantee. Returns
-   * the option that has most.
+   * the option that has most left.
    */
   #hold(
     options: readonly Option[],
@@ -226,12 +226,9 @@ export class Placement {
     isQueueEmpty: boolean,
   ): Option | undefined {
     const { mechanisms, holdBack } = this.#parts;
-    let best: Option | undefined;
-    for (const option of options) {
-      if (best === undefined || option.headroomRatio > best.headroomRatio) best = option;
-    }
-    if (best === undefined) return undefined;
-    const { headroomRatio } = best;
+    const roomiest = roomiestOf(options);
+    if (roomiest === undefined) return undefined;
+    const { headroomRatio } = roomiest;
     const holdRatio = request.isInProfile
       ? 1
       : holdBack.excessRatio({ queueIsEmpty: isQueueEmpty, headroomRatio });
@@ -246,7 +243,8 @@ export class Placement {
       }
       option.isFeasible = !mechanisms.admission || option.headroomRatio >= 0;
     }
-    return best;
+    // Asked anew, since less is held back on an empty replica than on the others.
+    return roomiestOf(options);
   }
 
   /** What is late already has no first token to hurry for; only without drops does it come so far. */
@@ -257,6 +255,14 @@ export class Placement {
     }
     return { ...limits, ttftLimitMs: Infinity, e2eLimitMs: Infinity };
   }
+}
+
+function roomiestOf(options: readonly Option[]): Option | undefined {
+  let best: Option | undefined;
+  for (const option of options) {
+    if (best === undefined || option.headroomRatio > best.headroomRatio) best = option;
+  }
+  return best;
 }
 
 const UNGUARDED = { tightestTpotMs: Infinity, tightestTbtMs: Infinity } as const;

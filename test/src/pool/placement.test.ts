@@ -4,6 +4,7 @@ import { HoldBack } from "../../../src/admission/hold-back.ts";
 import { seededRandom } from "../../../src/base/random.ts";
 import { Calibration } from "../../../src/forecast/calibration.ts";
 import { OutputLengths } from "../../../src/forecast/output-lengths.ts";
+import { believedTpotMs, believedTtftMs } from "../../../src/pool/believed-bounds.ts";
 import { toPoolRequest } from "../../../src/pool/intake.ts";
 import type { Mechanisms } from "../../../src/pool/mechanisms.ts";
 import { ALL_MECHANISMS } from "../../../src/pool/mechanisms.ts";
@@ -108,12 +109,24 @@ describe("Placement", () => {
         const { ttft, tpot } = chosen.foreseen;
         expect(chosen.isFeasible).toBe(true);
         expect(ttft.predictedMs).toBeLessThanOrEqual(ttft.boundMs);
-        expect(ttft.boundMs).toBeLessThanOrEqual(drawn.ttftMs);
-        expect(tpot.boundMs).toBeLessThanOrEqual(drawn.tpotMs);
+        const load = chosen.replica.loadAt(NOW.nowMs);
+        expect(believedTtftMs(ttft, load)).toBeLessThanOrEqual(drawn.ttftMs);
+        expect(believedTpotMs(tpot, load)).toBeLessThanOrEqual(drawn.tpotMs);
         expect(best?.headroomRatio).toBeGreaterThanOrEqual(chosen.headroomRatio);
       }),
     );
     expect(chosenCount).toBeGreaterThan(5);
+  });
+
+  test("who has most room once some is held back is named best, though another had more before", () => {
+    const busy = replicaWith(0, { speedRatio: 0.3, running: 7 });
+    const empty = replicaWith(1, { speedRatio: 0.6 });
+    const request = requestOf({ promptBytes: 0, ttftMs: 50, tpotMs: 14, isInProfile: false });
+    const { chosen, best } = aPlacement().place(request, [busy, empty], NOW);
+    expect(chosen?.replicaId).toBe(empty.replicaId);
+    expect(best?.replicaId).toBe(empty.replicaId);
+    const inProfile = aPlacement().place({ ...request, isInProfile: true }, [busy, empty], NOW);
+    expect(inProfile.best?.replicaId).toBe(busy.replicaId);
   });
 
   test("somebody is chosen exactly when somebody could be sent it", () => {
