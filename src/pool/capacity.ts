@@ -20,16 +20,26 @@ export const NOMINAL_REQUEST = { promptTokens: 512, cachedTokens: 0, outputToken
 export function capacityOf(loads: readonly ReplicaLoad[]): Capacity | undefined {
   let reference: CostReference | undefined;
   let nominalMs = Infinity;
-  for (const { step, sequencesMax } of loads) {
-    const candidate = { step, referenceSequences: referenceSequences(sequencesMax) };
+  for (const load of loads) {
+    const candidate = referenceOf(load);
     const costMs = requestCostMs(NOMINAL_REQUEST, candidate);
     if (costMs < nominalMs) [reference, nominalMs] = [candidate, costMs];
   }
   if (reference === undefined) return undefined;
   let rateMsPerMs = 0;
-  for (const { step, sequencesMax, speedRatio } of loads) {
-    const own = { step, referenceSequences: referenceSequences(sequencesMax) };
-    rateMsPerMs += nominalMs / (speedRatio * requestCostMs(NOMINAL_REQUEST, own));
-  }
+  for (const load of loads) rateMsPerMs += nominalMs / nominalCostMs(load);
   return { reference, rateMsPerMs };
+}
+
+/** How much a replica counts for beside others: nominal requests a millisecond. */
+export function nominalRate(load: ReplicaLoad): number {
+  return 1 / nominalCostMs(load);
+}
+
+function nominalCostMs(load: ReplicaLoad): number {
+  return load.speedRatio * requestCostMs(NOMINAL_REQUEST, referenceOf(load));
+}
+
+function referenceOf({ step, sequencesMax }: ReplicaLoad): CostReference {
+  return { step, referenceSequences: referenceSequences(sequencesMax) };
 }

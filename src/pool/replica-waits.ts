@@ -3,7 +3,6 @@ import { forecastLatency } from "../forecast/latency.ts";
 import type { KvGrowth } from "../forecast/kv-peak.ts";
 import { kvWaitMs, peakKvTokens } from "../forecast/kv-peak.ts";
 import type { OutputLengths } from "../forecast/output-lengths.ts";
-import { referenceSequences, requestCostMs } from "../forecast/request-cost.ts";
 import type { ResidentLife } from "../forecast/resident-life.ts";
 import { residentLives } from "../forecast/resident-life.ts";
 import { slotWaitMs } from "../forecast/slot-wait.ts";
@@ -65,13 +64,6 @@ export class ReplicaWaits {
     const lives = this.#lives(outlook, replica, paceOf(load), nowMs);
     const growths = (outlook.growths ??= lives.map(toGrowth));
     return (outlook.kvPeakTokens ??= peakKvTokens(growths));
-  }
-
-  /** How much a replica counts for beside others: nominal requests a millisecond. */
-  capacityOf(load: ReplicaLoad): number {
-    const { step, speedRatio, sequencesMax } = load;
-    const reference = { step, referenceSequences: referenceSequences(sequencesMax) };
-    return 1 / (speedRatio * requestCostMs(NOMINAL_REQUEST, reference));
   }
 
   /**

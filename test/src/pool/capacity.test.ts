@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { capacityOf } from "../../../src/pool/capacity.ts";
+import { capacityOf, nominalRate } from "../../../src/pool/capacity.ts";
 import type { ReplicaLoad } from "../../../src/replicas/replica-load.ts";
 import { aReplica } from "../../support/replica-builders.ts";
 
@@ -41,5 +41,11 @@ describe("capacityOf()", () => {
         expect(more?.rateMsPerMs).toBeGreaterThan(capacity.rateMsPerMs);
       }),
     );
+  });
+});
+
+describe("nominalRate()", () => {
+  test("a faster replica counts for more", () => {
+    expect(nominalRate(FAST) / nominalRate(slowedBy(2))).toBeCloseTo(2);
   });
 });

@@ -64,11 +64,4 @@ describe("ReplicaWaits", () => {
     expect(after.slotMs).toBeGreaterThan(before.slotMs);
     expect(after).toEqual(waitsOf(new ReplicaWaits(outputLengths), replica));
   });
-
-  test("a faster replica counts for more", () => {
-    const waits = new ReplicaWaits(new OutputLengths());
-    const fast = waits.capacityOf(aReplica().loadAt(0));
-    const slow = waits.capacityOf(aReplica({ report: { speedRatio: 2 } }).loadAt(0));
-    expect(fast / slow).toBeCloseTo(2);
-  });
 });
