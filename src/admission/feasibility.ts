@@ -23,8 +23,6 @@ export interface FeasibilityQuestion {
   };
   /** What of TTFT and E2E is spent already. */
   readonly elapsedMs: number;
-  /** Which share of every limit may be used; less than 1 keeps room for those in profile. */
-  readonly holdRatio: number;
   readonly load: {
     readonly tightestTpotMs: number;
     readonly tightestTbtMs: number;
@@ -68,37 +66,37 @@ export function usableKvRatio(isInProfile: boolean): number {
  * counted, so a replica with more of it free is no better.
  */
 export function checkFeasible(question: FeasibilityQuestion): Feasibility {
-  const { bounds, limits, elapsedMs, holdRatio, load } = question;
+  const { bounds, limits, elapsedMs, load } = question;
   let least = 1;
   let reason: InfeasibleReason | undefined;
 
-  let headroom = headroomRatioOf(bounds.tpotMs, limits.tpotLimitMs, holdRatio);
+  let headroom = headroomRatioOf(bounds.tpotMs, limits.tpotLimitMs);
   if (headroom < least) [least, reason] = [headroom, "tpot"];
-  headroom = headroomRatioOf(bounds.longestStepMs, limits.tbtMaxMs, holdRatio);
+  headroom = headroomRatioOf(bounds.longestStepMs, limits.tbtMaxMs);
   if (headroom < least) [least, reason] = [headroom, "tbt"];
   headroom = Math.min(
-    headroomRatioOf(bounds.residentsTpotMs, load.tightestTpotMs, holdRatio),
-    headroomRatioOf(bounds.longestStepMs, load.tightestTbtMs, holdRatio),
+    headroomRatioOf(bounds.residentsTpotMs, load.tightestTpotMs),
+    headroomRatioOf(bounds.longestStepMs, load.tightestTbtMs),
   );
   if (headroom < least) [least, reason] = [headroom, "residents"];
   const kvHeadroom = kvHeadroomRatio(question);
   if (kvHeadroom < 0 && kvHeadroom < least) [least, reason] = [kvHeadroom, "kv"];
   const roomRatio = Math.min(
     least,
-    headroomRatioOf(bounds.ttftMs, limits.ttftLimitMs, holdRatio),
-    headroomRatioOf(bounds.e2eMs, limits.e2eLimitMs, holdRatio),
+    headroomRatioOf(bounds.ttftMs, limits.ttftLimitMs),
+    headroomRatioOf(bounds.e2eMs, limits.e2eLimitMs),
   );
-  headroom = headroomRatioOf(elapsedMs + bounds.ttftMs, limits.ttftLimitMs, holdRatio);
+  headroom = headroomRatioOf(elapsedMs + bounds.ttftMs, limits.ttftLimitMs);
   if (headroom < least) [least, reason] = [headroom, "ttft"];
-  headroom = headroomRatioOf(elapsedMs + bounds.e2eMs, limits.e2eLimitMs, holdRatio);
+  headroom = headroomRatioOf(elapsedMs + bounds.e2eMs, limits.e2eLimitMs);
   if (headroom < least) [least, reason] = [headroom, "e2e"];
 
   const isFeasible = least >= 0;
   return { isFeasible, headroomRatio: least, roomRatio, reason: isFeasible ? undefined : reason };
 }
 
-function headroomRatioOf(boundMs: number, limitMs: number, holdRatio: number): number {
-  return limitMs === Infinity ? 1 : holdRatio - boundMs / limitMs;
+function headroomRatioOf(boundMs: number, limitMs: number): number {
+  return limitMs === Infinity ? 1 : 1 - boundMs / limitMs;
 }
 
 function kvHeadroomRatio({ kvPeakTokens, load, isInProfile }: FeasibilityQuestion): number {

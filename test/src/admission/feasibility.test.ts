@@ -8,7 +8,6 @@ interface Changes {
   readonly limits?: Partial<FeasibilityQuestion["limits"]>;
   readonly load?: Partial<FeasibilityQuestion["load"]>;
   readonly elapsedMs?: number;
-  readonly holdRatio?: number;
   readonly kvPeakTokens?: number;
   readonly isInProfile?: boolean;
 }
@@ -17,7 +16,6 @@ interface Changes {
 function question(changes: Changes = {}): FeasibilityQuestion {
   return {
     elapsedMs: 100,
-    holdRatio: 1,
     kvPeakTokens: 40_000,
     isInProfile: true,
     ...changes,
@@ -90,15 +88,6 @@ describe("checkFeasible", () => {
     expect(verdict).toMatchObject({ isFeasible: false, headroomRatio: -Infinity, reason: "ttft" });
   });
 
-  test("held back, a request has less of every limit but of its time spent", () => {
-    const held = { holdRatio: 0.6, isInProfile: false };
-    expect(checkFeasible(question(held)).headroomRatio).toBeCloseTo(0.2, 12);
-    expect(checkFeasible(question({ ...held, bounds: { ttftMs: 501 } })).reason).toBe("ttft");
-    expect(checkFeasible(question({ ...held, load: { tightestTpotMs: 33 } })).reason).toBe(
-      "residents",
-    );
-  });
-
   test("excess gets less of the KV than those in profile", () => {
     const excess = { isInProfile: false };
     expect(checkFeasible(question({ ...excess, kvPeakTokens: 85_000 })).isFeasible).toBe(true);
@@ -122,26 +111,20 @@ describe("checkFeasible", () => {
       e2eMs: ms,
     });
     fc.assert(
-      fc.property(
-        bounds,
-        bounds,
-        ms,
-        fc.double({ min: 0, max: 1, noNaN: true }),
-        (a, b, elapsedMs, holdRatio) => {
-          const grown = {
-            ttftMs: a.ttftMs + b.ttftMs,
-            tpotMs: a.tpotMs + b.tpotMs,
-            residentsTpotMs: a.residentsTpotMs + b.residentsTpotMs,
-            longestStepMs: a.longestStepMs + b.longestStepMs,
-            e2eMs: a.e2eMs + b.e2eMs,
-          };
-          const before = checkFeasible(question({ bounds: a, elapsedMs, holdRatio }));
-          const after = checkFeasible(question({ bounds: grown, elapsedMs, holdRatio }));
-          expect(after.headroomRatio).toBeLessThanOrEqual(before.headroomRatio);
-          expect(before.isFeasible).toBe(before.headroomRatio >= 0);
-          expect(before.reason === undefined).toBe(before.isFeasible);
-        },
-      ),
+      fc.property(bounds, bounds, ms, (a, b, elapsedMs) => {
+        const grown = {
+          ttftMs: a.ttftMs + b.ttftMs,
+          tpotMs: a.tpotMs + b.tpotMs,
+          residentsTpotMs: a.residentsTpotMs + b.residentsTpotMs,
+          longestStepMs: a.longestStepMs + b.longestStepMs,
+          e2eMs: a.e2eMs + b.e2eMs,
+        };
+        const before = checkFeasible(question({ bounds: a, elapsedMs }));
+        const after = checkFeasible(question({ bounds: grown, elapsedMs }));
+        expect(after.headroomRatio).toBeLessThanOrEqual(before.headroomRatio);
+        expect(before.isFeasible).toBe(before.headroomRatio >= 0);
+        expect(before.reason === undefined).toBe(before.isFeasible);
+      }),
     );
   });
 
