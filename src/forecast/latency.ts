@@ -1,4 +1,6 @@
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
+import { KEPT_TARGET_RATIO, PREFILL_TOKENS_MIN } from "../step-cost/kept-gaps.ts";
+import { attendedPairsOf } from "../step-cost/step-model.ts";
 
 /** What a forecast has to know of a request. */
 export interface ForecastRequest {
@@ -7,6 +9,12 @@ export interface ForecastRequest {
   readonly cachedTokens: number;
   /** Expected, not the limit. */
   readonly outputTokens: number;
+}
+
+/** Tokens to compute, and the pairs of one of them and one that it attends to. */
+export interface Prefill {
+  readonly tokens: number;
+  readonly pairs: number;
 }
 
 /** What a request waits for on a replica before its prefill may begin; mostly 0. */
@@ -33,9 +41,6 @@ export interface LatencyForecast {
 const PREFILL_TIME_RATIO_MAX = 0.95;
 /** Tokens that a resident is taken to have before it at the least: fewer come almost at once. */
 const RESIDENT_TOKENS_MIN = 64;
-/** Mirrors the engine's step budget: how much of a TBT target it plans to use, and the least prefill of a step. */
-const KEPT_TBT_RATIO = 0.9;
-const KEPT_PREFILL_TOKENS_MIN = 16;
 
 /**
  * Forecasts one request on one replica in closed form, about a hundred operations and one object.
@@ -52,8 +57,7 @@ export function forecastLatency(
 ): LatencyForecast {
   const { step, speedRatio } = load;
   const { promptTokens, cachedTokens, outputTokens } = request;
-  const tokens = computedTokens(request);
-  const pairs = attendedPairs(request, tokens);
+  const { tokens, pairs } = prefillOf(request);
   const decodes = Math.min(load.sequences, load.sequencesMax);
   const kvTokens = Math.min(load.kvTokens, load.kvTokensMax);
   const decodesMs = decodeStepMs(load, decodes, kvTokens);
@@ -77,7 +81,7 @@ export function forecastLatency(
   );
   const stepMs = speedRatio * besideMs;
   // An engine that keeps a gap has no step with prefill that is longer, so that no mean is either.
-  const keptMs = Math.max(stepMs, KEPT_TBT_RATIO * load.keptTbtMs);
+  const keptMs = Math.max(stepMs, KEPT_TARGET_RATIO * load.keptTbtMs);
   const tpotMs = Math.min(keptMs, stepMs / (1 - prefillTimeRatio(load)));
   return {
     ttftMs: waits.slotMs + waits.kvMs + ttftMs,
@@ -98,13 +102,13 @@ export function forecastLatency(
 /** The TTFT of a request on the same replica if nothing else were there. */
 export function idleTtftMs(request: ForecastRequest, load: ReplicaLoad): number {
   const { step, speedRatio, batchTokensMax } = load;
-  const tokens = computedTokens(request);
+  const { tokens, pairs } = prefillOf(request);
   const steps = Math.ceil(tokens / batchTokensMax);
   return (
     speedRatio *
     (steps * (step.fixedMs + step.sequenceMs) +
       step.tokenMs * tokens +
-      step.attendedPairMs * attendedPairs(request, tokens) +
+      step.attendedPairMs * pairs +
       step.kvTokenMs * (steps * request.cachedTokens + (tokens * (steps + 1)) / 2))
   );
 }
@@ -121,13 +125,10 @@ export function kvFitsQuickly(
   return forecast.kvPeakTokens <= usableRatio * load.kvTokensMax;
 }
 
-/** Even a prompt that is wholly cached has its last token computed: the first output needs it. */
-function computedTokens({ promptTokens, cachedTokens }: ForecastRequest): number {
-  return Math.max(1, promptTokens - cachedTokens);
-}
-
-function attendedPairs({ promptTokens }: ForecastRequest, tokens: number): number {
-  return tokens * Math.max(0, promptTokens - tokens) + (tokens * (tokens + 1)) / 2;
+/** What is computed of a prompt. Also of one that is wholly cached its last token: the first output needs it. */
+export function prefillOf({ promptTokens, cachedTokens }: ForecastRequest): Prefill {
+  const tokens = Math.max(1, promptTokens - cachedTokens);
+  return { tokens, pairs: attendedPairsOf(Math.max(0, promptTokens - tokens), tokens) };
 }
 
 /** A step of so many decodes, at nominal speed. A decoded token attends to all of its context. */
@@ -148,10 +149,10 @@ function prefillRoomTokens(
 ): number {
   const roomTokens = Math.max(1, load.batchTokensMax - decodes);
   if (load.keptTbtMs === Infinity) return roomTokens;
-  const roomMs = (KEPT_TBT_RATIO * load.keptTbtMs) / load.speedRatio - decodesMs;
+  const roomMs = (KEPT_TARGET_RATIO * load.keptTbtMs) / load.speedRatio - decodesMs;
   // A target that decodes alone would miss is not kept: the engine does not hold prefill back for it.
   if (roomMs < 0 || prefillTokenMs === 0) return roomTokens;
-  const keptTokens = Math.max(KEPT_PREFILL_TOKENS_MIN, Math.floor(roomMs / prefillTokenMs));
+  const keptTokens = Math.max(PREFILL_TOKENS_MIN, Math.floor(roomMs / prefillTokenMs));
   return Math.min(roomTokens, keptTokens);
 }
 

@@ -1,5 +1,6 @@
 import type { StepCoefficients } from "../step-cost/step-model.ts";
 import type { ForecastRequest } from "./latency.ts";
+import { prefillOf } from "./latency.ts";
 
 /** What a request's cost is measured on: the same for all of a pool, or costs cannot be compared. */
 export interface CostReference {
@@ -22,14 +23,12 @@ export function referenceSequences(sequencesMax: number): number {
  * replica's requests come to about the time that passes there; tenants are charged in it.
  */
 export function requestCostMs(
-  { promptTokens, cachedTokens, outputTokens }: ForecastRequest,
+  request: ForecastRequest,
   { step, referenceSequences: sequences }: CostReference,
 ): number {
-  const computedTokens = Math.max(1, promptTokens - cachedTokens);
-  const pairs =
-    computedTokens * Math.max(0, promptTokens - computedTokens) +
-    (computedTokens * (computedTokens + 1)) / 2;
-  const prefillMs = step.tokenMs * computedTokens + step.attendedPairMs * pairs;
+  const { promptTokens, outputTokens } = request;
+  const { tokens, pairs } = prefillOf(request);
+  const prefillMs = step.tokenMs * tokens + step.attendedPairMs * pairs;
   const contextTokens = promptTokens + outputTokens / 2;
   const decodeStepMs =
     step.fixedMs / sequences +

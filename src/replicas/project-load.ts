@@ -1,4 +1,5 @@
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
+import { KEPT_TARGET_RATIO, PREFILL_TOKENS_MIN } from "../step-cost/kept-gaps.ts";
 import type { StepCoefficients } from "../step-cost/step-model.ts";
 import type { ReplicaLoad } from "./replica-load.ts";
 import type { Residents } from "./residents.ts";
@@ -22,11 +23,6 @@ export interface ProjectedFrom {
   /** Smoothed over more than one report. */
   readonly prefillTimeRatio: number;
 }
-
-/** An engine that keeps TBT targets plans with what is left of them after a tenth for its own error. */
-const KEPT_TARGET_RATIO = 0.9;
-/** Prefill that any step computes, however tight the targets are. */
-const PREFILL_TOKENS_MIN = 16;
 
 /**
  * Carries a report forward to the present: what must be computed by now is no load any more, and what we
