@@ -1,14 +1,12 @@
 import type { Dispatch, Offer, Outcome } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
-import type { Attainment } from "../src/slo/attainment.ts";
+import { FAILED } from "../src/slo/attainment.ts";
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
 import { logLine } from "./log.ts";
 import { concurrencyProblem, rejectionProblem } from "./refusal.ts";
-
-const FAILED: Attainment = { kind: "missed", missed: ["failed"], isDegraded: false };
 
 /** A call's place among those its tenant may run at once. */
 export interface HeldPermit {

@@ -1,4 +1,5 @@
 import type { ModelId } from "../protocol/ids.ts";
+import { FAILED } from "../slo/attainment.ts";
 import { idleWaitMs } from "./latest-start.ts";
 import type { Rejection } from "./offer.ts";
 import type { PoolEffect } from "./pool-effect.ts";
@@ -59,8 +60,7 @@ export class Refuser {
       tenants.count(offer.tenantId, { kind: "rejected", isInProfile }, nowMs);
       return;
     }
-    const attainment = { kind: "missed", missed: ["failed"], isDegraded: false } as const;
-    tenants.count(offer.tenantId, { kind: "ended", attainment, costMs }, nowMs);
+    tenants.count(offer.tenantId, { kind: "ended", attainment: FAILED, costMs }, nowMs);
   }
 
   #toRejection(request: PoolRequest, facts: RefusalFacts, nowMs: number): Rejection {

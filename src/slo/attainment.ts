@@ -15,6 +15,9 @@ export interface Attainment {
   readonly isDegraded: boolean;
 }
 
+/** Of a request that was admitted and got no answer. */
+export const FAILED: Attainment = { kind: "missed", missed: ["failed"], isDegraded: false };
+
 /** Of a stream's tokens so many must be in time. */
 const IN_TIME_RATIO_MIN = 0.99;
 
@@ -26,7 +29,7 @@ const IN_TIME_RATIO_MIN = 0.99;
  */
 export function judgeAttainment(timeline: RequestTimeline, targets: SloTargets): Attainment {
   const { ending, isDegraded } = timeline;
-  if (ending === "failed") return { kind: "missed", missed: ["failed"], isDegraded };
+  if (ending === "failed") return { ...FAILED, isDegraded };
   const missed = timeline.isStreamed
     ? missedByStream(timeline, targets)
     : missedByWhole(timeline, targets);
