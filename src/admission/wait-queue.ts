@@ -184,12 +184,6 @@ export class WaitQueue {
     return candidates;
   }
 
-  /** A request becomes infeasible at another instant than was thought. */
-  setDropAtMs(requestId: RequestId, dropAtMs: number): void {
-    assert(this.has(requestId), "a request that is dropped later waits");
-    this.#drops.set(requestId, dropAtMs);
-  }
-
   /** When the next request is due to be dropped. */
   get nextDropAtMs(): number | undefined {
     return this.#drops.firstPriority;

@@ -12,7 +12,6 @@ import { ReplicaSet } from "../replicas/replica-set.ts";
 import type { Capacity } from "./capacity.ts";
 import { capacityOf } from "./capacity.ts";
 import type { IntakeParts } from "./intake.ts";
-import type { Lease } from "./lease-book.ts";
 import { LeaseBook } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import { Placement } from "./placement.ts";
@@ -121,11 +120,6 @@ export class PoolParts {
     for (const replicaId of this.#state.displacement.lastAtMs.keys()) {
       if (this.replicas.get(replicaId) === undefined) this.displacement.removeReplica(replicaId);
     }
-  }
-
-  /** Gives back a lease's slot. */
-  release(lease: Lease): void {
-    this.replicas.release(lease);
   }
 
   checkInvariants(): void {

@@ -1,7 +1,6 @@
 import { assert } from "../base/assert.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
-import type { ReplicaId, RequestId } from "../protocol/ids.ts";
-import type { LeaseId } from "../protocol/ids.ts";
+import type { LeaseId, ReplicaId, RequestId } from "../protocol/ids.ts";
 import type { Replica } from "../replicas/replica.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
 import type { Lease } from "./lease-book.ts";
@@ -183,7 +182,7 @@ export class Pool {
   #release(lease: Lease): void {
     this.#parts.displacement.left(lease.leaseId);
     this.#parts.tenants.leaves(lease.tenantId);
-    if (!lease.isLost) this.#parts.release(lease);
+    if (!lease.isLost) this.#parts.replicas.release(lease);
   }
 
   /** Asks to be woken when a verdict or a lease comes due, as long as anybody waits for it. */

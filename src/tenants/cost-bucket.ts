@@ -52,11 +52,6 @@ export class CostBucket {
     return true;
   }
 
-  /** Gives back what a request took that cost nothing in the end. */
-  refund(costMs: number, profile: CostProfile, nowMs: number): void {
-    this.correct(-costMs, profile, nowMs);
-  }
-
   /** A request that was within the profile cost so much more, or less, than it took. */
   correct(deltaMs: number, profile: CostProfile, nowMs: number): void {
     this.#grant(profile, nowMs);

@@ -142,14 +142,6 @@ describe("drops", () => {
     queue.checkInvariants();
   });
 
-  test("a request may become infeasible at another instant than was thought", () => {
-    const queue = queueWith(["one", { dropAtMs: 300 }], ["other", { dropAtMs: 400 }]);
-    queue.setDropAtMs(RequestId.parse("other"), 200);
-    expect(queue.nextDropAtMs).toBe(200);
-    queue.setDropAtMs(RequestId.parse("other"), 500);
-    expect(queue.nextDropAtMs).toBe(300);
-  });
-
   test("who leaves is not dropped any more, and is told once", () => {
     const queue = queueWith(["one", {}]);
     expect(queue.remove(RequestId.parse("one"))?.costMs).toBe(10);

@@ -49,10 +49,10 @@ describe("CostBucket", () => {
     expect(bucket.take(1, HALF, 60_000)).toBe(false);
   });
 
-  test("a refund never makes the bucket more than full", () => {
+  test("what is given back never makes the bucket more than full", () => {
     const bucket = new CostBucket();
     expect(bucket.take(4_000, HALF, 0)).toBe(true);
-    bucket.refund(4_000, HALF, 60_000);
+    bucket.correct(-4_000, HALF, 60_000);
     expect(bucket.take(5_000, HALF, 60_000)).toBe(true);
     expect(bucket.take(1, HALF, 60_000)).toBe(false);
   });
