@@ -1,17 +1,14 @@
 import * as z from "zod";
-import { messageOf, WrongUse } from "../cli/command.ts";
-import { FLAG_HELP, flagSwitch, parseWords, toHelpLines, wholeNumber } from "../cli/flags.ts";
+import { countFlag, flagSwitch } from "../cli/flags.ts";
 import { assert } from "../src/base/assert.ts";
 import type { Crowd } from "./support/crowded-pool.ts";
 import { CrowdedPool } from "./support/crowded-pool.ts";
 import { describeMachine } from "./support/machine.ts";
+import { runProgram } from "./support/run-program.ts";
 import { quantileOf } from "./support/statistics.ts";
 
 const FLAGS = z.object({
-  repeats: wholeNumber(1, 1000).default(30).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "How often each figure is measured (30)",
-  }),
+  repeats: countFlag({ min: 1, max: 1000, default: 30 }, "How often each figure is measured"),
   quick: flagSwitch("Measure each figure three times only"),
 });
 type Flags = z.output<typeof FLAGS>;
@@ -20,14 +17,12 @@ const HELP = `Usage: npm run bench:decision -- [flags]
 
 Measures what one decision of a pool costs, by how many replicas there are and how many requests wait
 while all slots are taken. All sizes take turns in one run, so that a disturbance hits all of them,
-and figures are medians of the processor time that was given. Prints Markdown.
-
-${toHelpLines(FLAGS)}`;
+and figures are medians of the processor time that was given. Prints Markdown.`;
 
 const REPLICAS = [1, 8, 32, 128];
 const QUICK_REPEATS = 3;
 const WARM_UP_REPEATS = 5;
-/** Calls of one sample, so that it is long beside the clock's own steps. */
+/** Calls that one sample is the mean of, since the clock reads whole microseconds. */
 const CALLS = 64;
 
 interface Action {
@@ -79,6 +74,7 @@ function crowdsOf(waitingCounts: readonly number[], takenRatio: number): readonl
 }
 
 function runBenchmark(flags: Flags): string {
+  const machine = describeMachine();
   const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
   const pools = new Map(
     [...HALF_TAKEN, ...ALL_TAKEN].map((crowd) => [crowd, new CrowdedPool(crowd)]),
@@ -105,7 +101,7 @@ function runBenchmark(flags: Flags): string {
     "",
     `\`npm run bench:decision -- --repeats ${repeats}\``,
     "",
-    describeMachine([]),
+    machine,
     `- ${repeats} samples of ${CALLS} calls each, by processor time`,
     ...ACTIONS.flatMap((action) => ["", `## When ${action.name}`, "", ...toTable(samples, action)]),
   ].join("\n");
@@ -149,19 +145,4 @@ function toTable(samples: Samples, action: Action): string[] {
   ];
 }
 
-function main(words: readonly string[]): number {
-  if (words.includes("--help")) {
-    console.log(HELP);
-    return 0;
-  }
-  try {
-    console.log(runBenchmark(parseWords(words, FLAGS, 0).values));
-    return 0;
-  } catch (error) {
-    if (!(error instanceof WrongUse)) throw error;
-    console.error(messageOf(error));
-    return 2;
-  }
-}
-
-process.exitCode = main(process.argv.slice(2));
+await runProgram({ flags: FLAGS, help: HELP, run: runBenchmark });

@@ -1,7 +1,5 @@
-import { join } from "node:path";
 import * as z from "zod";
-import { messageOf, WrongUse } from "../cli/command.ts";
-import { FLAG_HELP, flagSwitch, parseWords, toHelpLines, wholeNumber } from "../cli/flags.ts";
+import { countFlag, FLAG_HELP, flagSwitch } from "../cli/flags.ts";
 import type { BatchRow } from "../gpu-backend/engine/batch.ts";
 import type { Precision } from "../gpu-backend/engine/executor/load-stages.ts";
 import {
@@ -9,22 +7,18 @@ import {
   type OnnxExecutor,
 } from "../gpu-backend/engine/executor/onnx-executor.ts";
 import { loadModel } from "../gpu-backend/engine/model/load-model.ts";
-import { ModelError } from "../gpu-backend/engine/model/model-error.ts";
 import type { StepOutput } from "../gpu-backend/engine/step-output.ts";
+import { BUNDLED_MODEL } from "../gpu-backend/settings.ts";
 import { describeMachine } from "./support/machine.ts";
+import { runProgram } from "./support/run-program.ts";
 import { quantileOf } from "./support/statistics.ts";
-
-const BUNDLED_MODEL = join(import.meta.dirname, "../gpu-backend/models/sluice-tiny");
 
 const FLAGS = z.object({
   model: z
     .string()
     .default(BUNDLED_MODEL)
     .register(FLAG_HELP, { placeholder: "DIR", meaning: "The model (the bundled one)" }),
-  repeats: wholeNumber(1, 1000).default(60).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "How often each figure is measured (60)",
-  }),
+  repeats: countFlag({ min: 1, max: 1000, default: 60 }, "How often each figure is measured"),
   quick: flagSwitch("Measure each figure three times only"),
 });
 type Flags = z.output<typeof FLAGS>;
@@ -34,9 +28,7 @@ const HELP = `Usage: npm run bench:engine -- [flags]
 Measures what the engine's executor computes on one thread, greedy sampling included, without
 scheduler and server. Precisions and workloads take turns, so that a disturbance hits all of them.
 Prints Markdown. Figures are those of single steps: the best, the median, and the median by the
-processor time that the process was given, which is the one to look at on a busy machine.
-
-${toHelpLines(FLAGS)}`;
+processor time that the process was given, which is the one to look at on a busy machine.`;
 
 const PRECISIONS: readonly Precision[] = ["f32", "int8"];
 const DECODE_SEQUENCES = [1, 4, 16];
@@ -90,7 +82,7 @@ type Samples = ReadonlyMap<Workload, ReadonlyMap<Precision, Sample[]>>;
 
 async function runBenchmark(flags: Flags): Promise<string> {
   const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
-  const machine = describeMachine([]);
+  const machine = describeMachine();
   const model = await loadModel(flags.model);
   const executors = new Map<Precision, OnnxExecutor>();
   for (const precision of PRECISIONS) {
@@ -258,19 +250,4 @@ function toTable(samples: Samples): string[] {
   ];
 }
 
-async function main(words: readonly string[]): Promise<number> {
-  if (words.includes("--help")) {
-    console.log(HELP);
-    return 0;
-  }
-  try {
-    console.log(await runBenchmark(parseWords(words, FLAGS, 0).values));
-    return 0;
-  } catch (error) {
-    if (!(error instanceof ModelError || error instanceof WrongUse)) throw error;
-    console.error(messageOf(error));
-    return error instanceof WrongUse ? 2 : 1;
-  }
-}
-
-process.exitCode = await main(process.argv.slice(2));
+await runProgram({ flags: FLAGS, help: HELP, run: runBenchmark });

@@ -1,11 +1,11 @@
 import { Agent } from "node:http";
 import * as z from "zod";
-import { CommandFailure, WrongUse } from "../cli/command.ts";
-import { FLAG_HELP, parseWords, toHelpLines, wholeNumber } from "../cli/flags.ts";
+import { countFlag } from "../cli/flags.ts";
 import type { Random } from "../src/base/random.ts";
 import { seededRandom } from "../src/base/random.ts";
 import { describeMachine } from "./support/machine.ts";
 import { withMeasuredStack } from "./support/measured-stack.ts";
+import { runProgram } from "./support/run-program.ts";
 import type { Interval } from "./support/statistics.ts";
 import { bootstrapInterval, quantileOf, shuffle } from "./support/statistics.ts";
 import type { TimedRequest, Timing } from "./support/timed-request.ts";
@@ -14,27 +14,19 @@ import { timeRequest } from "./support/timed-request.ts";
 const SEED_MAX = 999_999_999;
 
 const FLAGS = z.object({
-  requests: wholeNumber(10, 100_000).default(400).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "Requests on each of the two ways (400)",
-  }),
-  "output-tokens": wholeNumber(2, 512).default(16).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "Tokens of each answer (16)",
-  }),
-  seed: wholeNumber(0, SEED_MAX).default(1).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "Fixes the prompts and the order of the requests (1)",
-  }),
+  requests: countFlag({ min: 10, max: 100_000, default: 400 }, "Requests on each of the two ways"),
+  "output-tokens": countFlag({ min: 2, max: 512, default: 16 }, "Tokens of each answer"),
+  seed: countFlag(
+    { min: 0, max: SEED_MAX, default: 1 },
+    "Fixes the prompts and the order of the requests",
+  ),
 });
 type Flags = z.output<typeof FLAGS>;
 
 const HELP = `Usage: npm run bench:gateway -- [flags]
 
 Measures what the gateway adds to one engine: the same prompts are sent straight to the engine and
-through the gateway under "workerd serve", one request at a time, in random order. Prints Markdown.
-
-${toHelpLines(FLAGS)}`;
+through the gateway under "workerd serve", one request at a time, in random order. Prints Markdown.`;
 
 /** One prompt on both ways. */
 interface Pair {
@@ -153,19 +145,4 @@ function toTable(pairs: readonly Pair[], random: Random): readonly string[] {
 
 const toText = ({ low, high }: Interval) => `[${low.toFixed(2)}, ${high.toFixed(2)}]`;
 
-async function main(words: readonly string[]): Promise<number> {
-  if (words.includes("--help")) {
-    console.log(HELP);
-    return 0;
-  }
-  try {
-    console.log(await runBenchmark(parseWords(words, FLAGS, 0).values));
-    return 0;
-  } catch (error) {
-    if (!(error instanceof CommandFailure || error instanceof WrongUse)) throw error;
-    console.error(error.message);
-    return error instanceof WrongUse ? 2 : 1;
-  }
-}
-
-process.exitCode = await main(process.argv.slice(2));
+await runProgram({ flags: FLAGS, help: HELP, run: runBenchmark });

@@ -1,18 +1,15 @@
 import * as z from "zod";
-import { messageOf, WrongUse } from "../cli/command.ts";
-import { FLAG_HELP, flagSwitch, parseWords, toHelpLines, wholeNumber } from "../cli/flags.ts";
+import { countFlag, flagSwitch } from "../cli/flags.ts";
 import type { HardwareProfile } from "../simulator/hardware-profile.ts";
 import { LLAMA_8B_H200, slowed } from "../simulator/hardware-profile.ts";
 import { burst, noisyNeighbour, priceMixDrift, steady } from "../simulator/workloads/scenarios.ts";
 import { describeMachine } from "./support/machine.ts";
 import type { Contender, RunLength, Scenario, Standing } from "./support/policy-run.ts";
 import { standingOf, sustainableBasis } from "./support/policy-run.ts";
+import { runProgram } from "./support/run-program.ts";
 
 const FLAGS = z.object({
-  seeds: wholeNumber(1, 100).default(3).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "How many seeds each figure is summed over (3)",
-  }),
+  seeds: countFlag({ min: 1, max: 100, default: 3 }, "How many seeds each figure is summed over"),
   quick: flagSwitch("One seed, half a minute each, and only the contenders that differ most"),
 });
 type Flags = z.output<typeof FLAGS>;
@@ -20,9 +17,7 @@ type Flags = z.output<typeof FLAGS>;
 const HELP = `Usage: npm run bench:policies -- [flags]
 
 Simulates eight replicas under our core and under published policies: by load, and when something goes
-wrong. All see the same requests. The same flags give the same numbers on every machine. Prints Markdown.
-
-${toHelpLines(FLAGS)}`;
+wrong. All see the same requests. The same flags give the same numbers on every machine. Prints Markdown.`;
 
 const FULL: Omit<RunLength, "seeds"> = { warmUpMs: 60_000, measuredMs: 240_000 };
 const QUICK: RunLength = { seeds: 1, warmUpMs: 25_000, measuredMs: 25_000 };
@@ -101,10 +96,8 @@ function troubles({ warmUpMs, measuredMs }: RunLength): Scenario[] {
   const fromMs = warmUpMs;
   const untilMs = warmUpMs + measuredMs / 4;
   const always = { atMs: fromMs, forMs: LASTS_MS } as const;
-  const mixed = [...poolOf().slice(REPLICAS / 2), ...poolOf(slowed(LLAMA_8B_H200, 2.5))].slice(
-    0,
-    REPLICAS,
-  );
+  const slow = poolOf(slowed(LLAMA_8B_H200, 2.5));
+  const mixed = [...profiles.slice(REPLICAS / 2), ...slow.slice(REPLICAS / 2)];
   return [
     {
       name: "code asks for 8 times its part, all others 0.7×",
@@ -155,6 +148,7 @@ function troubles({ warmUpMs, measuredMs }: RunLength): Scenario[] {
 }
 
 function runBenchmark(flags: Flags): string {
+  const machine = describeMachine();
   const length = flags.quick ? QUICK : { ...FULL, seeds: flags.seeds };
   const contenders = CONTENDERS.filter(({ name }) => !flags.quick || QUICK_NAMES.has(name));
   const loads = flags.quick ? QUICK_LOADS : LOADS;
@@ -172,10 +166,15 @@ function runBenchmark(flags: Flags): string {
     "",
     `\`npm run bench:policies -- ${command}\``,
     "",
-    describeMachine([]),
+    machine,
     `- eight replicas \`${LLAMA_8B_H200.name}\`, six tenants; ${length.seeds} seed(s), ${length.measuredMs / 1000} s each behind ${length.warmUpMs / 1000} s of warm-up`,
     "- 1× is the load where least outstanding still keeps about 99 % in time; who has no guarantees counts all as in profile",
-    ...FIGURES.flatMap((figure) => ["", `## ${figure.name}`, "", ...toLoadTable(figure)]),
+    ...FIGURES.flatMap((figure) => [
+      "",
+      `## ${figure.name}`,
+      "",
+      ...toLoadTable(figure, reference),
+    ]),
     "",
     "## When something goes wrong",
     "",
@@ -184,12 +183,12 @@ function runBenchmark(flags: Flags): string {
     ...toTroubleTable(),
   ].join("\n");
 
-  function toLoadTable({ of }: Figure): string[] {
+  function toLoadTable({ of }: Figure, atOne: Standing): string[] {
     return [
       `| | ${loads.map((load) => `${load}×`).join(" | ")} |`,
       `|---|${loads.map(() => "---:|").join("")}`,
       ...[...byLoad].map(([{ name }, standings]) => {
-        const cells = standings.map((standing) => of(standing, reference ?? standing));
+        const cells = standings.map((standing) => of(standing, atOne));
         return `| ${name} | ${cells.join(" | ")} |`;
       }),
     ];
@@ -217,19 +216,4 @@ function contenderNamed(name: string): Contender {
   return found;
 }
 
-function main(words: readonly string[]): number {
-  if (words.includes("--help")) {
-    console.log(HELP);
-    return 0;
-  }
-  try {
-    console.log(runBenchmark(parseWords(words, FLAGS, 0).values));
-    return 0;
-  } catch (error) {
-    if (!(error instanceof WrongUse)) throw error;
-    console.error(messageOf(error));
-    return 2;
-  }
-}
-
-process.exitCode = main(process.argv.slice(2));
+await runProgram({ flags: FLAGS, help: HELP, run: runBenchmark });

@@ -1,6 +1,5 @@
 import * as z from "zod";
-import { messageOf, WrongUse } from "../cli/command.ts";
-import { flagSwitch, parseWords, toHelpLines } from "../cli/flags.ts";
+import { flagSwitch } from "../cli/flags.ts";
 import {
   admitsTheGuaranteedUnderLastingOverload,
   admitsWhoComesBackAsTold,
@@ -27,6 +26,7 @@ import { findsPrefixesWithinTheBound, leavesOutABlackHole } from "../simulator/p
 import { servesLowerBands, sharesByWeight } from "../simulator/promises/sharing.ts";
 import { leavesNoReplicaEmpty } from "../simulator/promises/work-conservation.ts";
 import { describeMachine } from "./support/machine.ts";
+import { runProgram } from "./support/run-program.ts";
 
 const FLAGS = z.object({
   quick: flagSwitch("A fifth of the seeds, to see that all of it runs"),
@@ -36,9 +36,7 @@ type Flags = z.output<typeof FLAGS>;
 const HELP = `Usage: npm run bench:promises -- [flags]
 
 Tests the promises in simulation with the numbers of seeds and of requests that they name; the tests take
-fewer. The same flags give the same numbers on every machine. Prints Markdown.
-
-${toHelpLines(FLAGS)}`;
+fewer. The same flags give the same numbers on every machine. Prints Markdown.`;
 
 const SEEDS = 20;
 const QUICK_SEEDS = 4;
@@ -92,13 +90,14 @@ const TESTS: readonly Test[] = [
 ];
 
 function runBenchmark(flags: Flags): string {
+  const machine = describeMachine();
   const seeds = flags.quick ? QUICK_SEEDS : SEEDS;
   return [
     "# The promises in simulation",
     "",
     `\`npm run bench:promises${flags.quick ? " -- --quick" : ""}\``,
     "",
-    describeMachine([]),
+    machine,
     `- ${seeds} seeds; three or four small replicas, whose engines run the real scheduler and cache`,
     "",
     "| | | is | has to be | kept |",
@@ -114,19 +113,4 @@ function toRow(promise: string, finding: Finding): string {
   return `| ${promise} | ${finding.what} | ${value} | ${bound} | ${kept} |`;
 }
 
-function main(words: readonly string[]): number {
-  if (words.includes("--help")) {
-    console.log(HELP);
-    return 0;
-  }
-  try {
-    console.log(runBenchmark(parseWords(words, FLAGS, 0).values));
-    return 0;
-  } catch (error) {
-    if (!(error instanceof WrongUse)) throw error;
-    console.error(messageOf(error));
-    return 2;
-  }
-}
-
-process.exitCode = main(process.argv.slice(2));
+await runProgram({ flags: FLAGS, help: HELP, run: runBenchmark });

@@ -3,32 +3,27 @@ import { EventEmitter, once } from "node:events";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import * as z from "zod";
-import { WrongUse } from "../cli/command.ts";
-import { FLAG_HELP, parseWords, toHelpLines, wholeNumber } from "../cli/flags.ts";
+import { CommandFailure } from "../cli/command.ts";
+import { countFlag } from "../cli/flags.ts";
 import { Child } from "../cli/stack/child.ts";
 import { type Random, seededRandom } from "../src/base/random.ts";
 import { Ledger } from "./soak/ledger.ts";
 import { readSamples } from "./soak/metrics-text.ts";
 import { drawRequest } from "./soak/random-request.ts";
 import { sendRequest } from "./soak/send-request.ts";
+import { runProgram } from "./support/run-program.ts";
 
 const FLAGS = z.object({
-  minutes: wholeNumber(1, 1440).default(10).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "How long requests are sent (10)",
-  }),
-  seed: wholeNumber(0, 999_999_999).default(1).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "What the requests are drawn with (1)",
-  }),
-  clients: wholeNumber(1, 500).default(24).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "How many send at once, each one request after the other (24)",
-  }),
-  "kv-blocks": wholeNumber(16, 100_000).default(64).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "The engine's KV pool; few of them make it preempt (64)",
-  }),
+  minutes: countFlag({ min: 1, max: 1440, default: 10 }, "How long requests are sent"),
+  seed: countFlag({ min: 0, max: 999_999_999, default: 1 }, "What the requests are drawn with"),
+  clients: countFlag(
+    { min: 1, max: 500, default: 24 },
+    "How many send at once, each one request after the other",
+  ),
+  "kv-blocks": countFlag(
+    { min: 16, max: 100_000, default: 64 },
+    "The engine's KV pool; few of them make it preempt",
+  ),
 });
 type Flags = z.output<typeof FLAGS>;
 
@@ -36,9 +31,7 @@ const HELP = `Usage: npm run soak -- [flags]
 
 Sends random requests to an engine of its own, right and wrong ones, and leaves some of them half
 read. Several times it lets the engine come to rest and compares what it says of itself with
-what the clients saw. Ends with the code 1 if anything was wrong.
-
-${toHelpLines(FLAGS)}`;
+what the clients saw. Ends with the code 1 if anything was wrong.`;
 
 const ROUNDS = 5;
 const START_MS_MAX = 60_000;
@@ -142,22 +135,10 @@ async function samplesAtRest(engine: SoakedEngine, ledger: Ledger) {
   }
 }
 
-async function main(words: readonly string[]): Promise<number> {
-  if (words.includes("--help")) {
-    console.log(HELP);
-    return 0;
-  }
-  try {
-    const flags = parseWords(words, FLAGS, 0).values;
-    const faults = await soak(flags);
-    for (const fault of faults) console.error(fault);
-    console.log(faults.length === 0 ? "Nothing was wrong" : `Wrong with --seed ${flags.seed}`);
-    return faults.length === 0 ? 0 : 1;
-  } catch (error) {
-    if (!(error instanceof WrongUse)) throw error;
-    console.error(error.message);
-    return 2;
-  }
+async function runSoak(flags: Flags): Promise<string> {
+  const faults = await soak(flags);
+  if (faults.length === 0) return "Nothing was wrong";
+  throw new CommandFailure([...faults, `Wrong with --seed ${flags.seed}`].join("\n"));
 }
 
-process.exitCode = await main(process.argv.slice(2));
+await runProgram({ flags: FLAGS, help: HELP, run: runSoak });

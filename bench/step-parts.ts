@@ -1,7 +1,5 @@
-import { join } from "node:path";
 import * as z from "zod";
-import { messageOf, WrongUse } from "../cli/command.ts";
-import { FLAG_HELP, flagSwitch, parseWords, toHelpLines, wholeNumber } from "../cli/flags.ts";
+import { countFlag, flagSwitch } from "../cli/flags.ts";
 import { assert } from "../src/base/assert.ts";
 import { Engine } from "../gpu-backend/engine/engine.ts";
 import {
@@ -13,33 +11,33 @@ import { loadModel } from "../gpu-backend/engine/model/load-model.ts";
 import { sampleBatch } from "../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../gpu-backend/engine/sampler.ts";
 import { hashBlock } from "../gpu-backend/hash-block.ts";
+import { BUNDLED_MODEL } from "../gpu-backend/settings.ts";
 import { describeMachine } from "./support/machine.ts";
+import { runProgram } from "./support/run-program.ts";
 import { quantileOf } from "./support/statistics.ts";
 
-const MODEL = join(import.meta.dirname, "../gpu-backend/models/sluice-tiny");
 const BATCHES = [1, 4, 16];
 const PROMPT_TOKENS = 128;
 const OUTPUT_TOKENS = 64;
 const QUICK_REPEATS = 2;
 
 const FLAGS = z.object({
-  repeats: wholeNumber(1, 1000).default(20).register(FLAG_HELP, {
-    placeholder: "N",
-    meaning: "How many batches of each size are served (20)",
-  }),
+  repeats: countFlag(
+    { min: 1, max: 1000, default: 20 },
+    "How many batches of each size are served",
+  ),
   quick: flagSwitch("Serve two batches of each size only"),
 });
+type Flags = z.output<typeof FLAGS>;
 
 const HELP = `Usage: node --import tsx bench/step-parts.ts [flags]
 
 Serves batches of requests with the real engine, int8, on one thread, and prints as Markdown what the
 parts of a decode step take: to plan, to execute, to sample and to commit. An engine that planned a
 step while the one before it runs could hide plan and commit, but not the sampling: a sampled token is
-what the next step computes.
+what the next step computes.`;
 
-${toHelpLines(FLAGS)}`;
-
-/** The median time of each part of a step, in milliseconds. */
+/** What each part of one step took. */
 interface StepParts {
   readonly planMs: number;
   readonly executeMs: number;
@@ -134,10 +132,11 @@ function toRow(size: number, steps: readonly StepParts[]): string {
   return `| ${size} | ${cells.join(" | ")} | ${percent.toFixed(1)} % |`;
 }
 
-async function runBenchmark(repeats: number): Promise<string> {
-  const machine = describeMachine([]);
+async function runBenchmark(flags: Flags): Promise<string> {
+  const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
+  const machine = describeMachine();
   const executor = await createOnnxExecutor({
-    model: await loadModel(MODEL),
+    model: await loadModel(BUNDLED_MODEL),
     precision: "int8",
     blockTokens: 16,
     blockCount: 512,
@@ -164,20 +163,4 @@ async function runBenchmark(repeats: number): Promise<string> {
   ].join("\n");
 }
 
-async function main(words: readonly string[]): Promise<number> {
-  if (words.includes("--help")) {
-    console.log(HELP);
-    return 0;
-  }
-  try {
-    const { repeats, quick } = parseWords(words, FLAGS, 0).values;
-    console.log(await runBenchmark(quick ? QUICK_REPEATS : repeats));
-    return 0;
-  } catch (error) {
-    if (!(error instanceof WrongUse)) throw error;
-    console.error(messageOf(error));
-    return 2;
-  }
-}
-
-process.exitCode = await main(process.argv.slice(2));
+await runProgram({ flags: FLAGS, help: HELP, run: runBenchmark });

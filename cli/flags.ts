@@ -59,6 +59,16 @@ export function wholeNumber(min: number, max: number) {
     .refine((count) => count >= min && count <= max, message);
 }
 
+/** A flag that takes a whole number and has a default, which stands behind its meaning in the help. */
+export function countFlag(
+  bounds: { readonly min: number; readonly max: number; readonly default: number },
+  meaning: string,
+) {
+  return wholeNumber(bounds.min, bounds.max)
+    .default(bounds.default)
+    .register(FLAG_HELP, { placeholder: "N", meaning: `${meaning} (${bounds.default})` });
+}
+
 /** A TCP port as a flag gives it. */
 export const portNumber = wholeNumber(1, PORT_MAX);
 

@@ -39,7 +39,8 @@ const SECRET_VARIABLE = "SLUICE_REPLICA_SECRET";
 const SECRET_CHARACTERS_MIN = 16;
 /** The attention kernel works on so many positions at a time. */
 const BLOCK_TOKENS_STEP = 16;
-const BUNDLED_MODEL = fileURLToPath(new URL("./models/sluice-tiny", import.meta.url));
+/** The folder of the model that comes with the engine. */
+export const BUNDLED_MODEL = fileURLToPath(new URL("./models/sluice-tiny", import.meta.url));
 
 const FLAGS: Readonly<Record<string, Flag>> = {
   model: { argument: "DIR", help: "directory of the model (default: the bundled sluice-tiny)" },

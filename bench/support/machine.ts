@@ -5,8 +5,11 @@ import * as z from "zod";
 
 const GIB = 2 ** 30;
 
-/** Describes where and with what a measurement was made, as the lines of a Markdown list. */
-export function describeMachine(packages: readonly string[]): string {
+/**
+ * Describes where and with what a measurement is made, as the lines of a Markdown list. It is to be
+ * called before the measurement, whose own load it would tell afterwards.
+ */
+export function describeMachine(packages: readonly string[] = []): string {
   const [cpu] = cpus();
   const memory = `${(totalmem() / GIB).toFixed(1)} GiB`;
   const [loadOneMinute = 0] = loadavg();

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import * as z from "zod";
 import { WrongUse } from "../../cli/command.ts";
 import {
+  countFlag,
   FLAG_HELP,
   flagSwitch,
   parseWords,
@@ -67,6 +68,14 @@ describe("parseWords()", () => {
     expect(faultOf("--json=yes")).toContain("--json");
     expect(faultOf("a.yaml", "b.yaml")).toBe('Unexpected word "b.yaml"');
   });
+});
+
+test("a count has its default, keeps to its bounds, and tells the default in the help", () => {
+  const flags = z.object({ runs: countFlag({ min: 2, max: 9, default: 3 }, "How often") });
+  expect(parseWords([], flags, 0).values).toEqual({ runs: 3 });
+  expect(parseWords(["--runs=9"], flags, 0).values).toEqual({ runs: 9 });
+  expect(() => parseWords(["--runs=1"], flags, 0)).toThrow("from 2 to 9");
+  expect(toHelpLines(flags)).toContain("  --runs N  How often (3)");
 });
 
 test("toHelpLines() has one aligned line a flag, and one for the help itself", () => {
