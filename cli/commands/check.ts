@@ -37,12 +37,13 @@ async function runCheck(words: readonly string[], terminal: Terminal): Promise<n
   });
   const problems = read.kind === "ok" ? [] : read.problems;
   const warnings = read.kind === "ok" ? findWarnings(read, Date.now()) : [];
+  const isRight = read.kind === "ok";
   if (flags.json) {
-    terminal.print(JSON.stringify({ file, ok: problems.length === 0, problems, warnings }));
-    return problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.failure;
+    terminal.print(JSON.stringify({ file, ok: isRight, problems, warnings }));
+  } else {
+    for (const problem of problems) terminal.complain(formatProblem(problem));
+    for (const warning of warnings) terminal.complain(`Warning: ${formatProblem(warning)}`);
+    if (isRight) terminal.print(`${file} is right`);
   }
-  for (const problem of problems) terminal.complain(formatProblem(problem));
-  for (const warning of warnings) terminal.complain(`Warning: ${formatProblem(warning)}`);
-  if (problems.length === 0) terminal.print(`${file} is right`);
-  return problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.failure;
+  return isRight ? EXIT_CODES.ok : EXIT_CODES.failure;
 }

@@ -8,6 +8,7 @@ import { FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 import { keyHasher } from "../read-configuration.ts";
 import { requireSecret } from "../require-secret.ts";
 import { findLocalRun } from "../run-file.ts";
+import { SECRET_LENGTH_MIN } from "../stack/secrets.ts";
 
 const FLAGS = z.object({
   name: z
@@ -26,8 +27,6 @@ const FLAGS = z.object({
 /** 256 bits: nobody finds a key by trying. */
 const KEY_BYTES = 32;
 const STDIN_CHARACTERS_MAX = 4096;
-/** The gateway takes no shorter pepper, so a hash under one would open nothing. */
-const PEPPER_LENGTH_MIN = 32;
 
 /** `sluice hash-key`: makes an API key, or takes one, and prints the hash that a file holds of it. */
 export const hashKeyCommand: Command = {
@@ -50,9 +49,10 @@ async function runHashKey(words: readonly string[], terminal: Terminal): Promise
   if (positionals.length > 0) throw new WrongUse("Expected no word: give a key with --stdin");
   const run = flags.local ? findLocalRun(process.cwd()) : undefined;
   const pepper = requireSecret("SLUICE_KEY_PEPPER", run);
-  if (pepper.length < PEPPER_LENGTH_MIN) {
+  // The gateway takes no such pepper, so a hash under it would open nothing.
+  if (pepper.length < SECRET_LENGTH_MIN) {
     throw new CommandFailure(
-      `SLUICE_KEY_PEPPER: expected ${PEPPER_LENGTH_MIN} characters or more, found ${pepper.length}`,
+      `SLUICE_KEY_PEPPER: expected ${SECRET_LENGTH_MIN} characters or more, found ${pepper.length}`,
     );
   }
   const key = flags.stdin ? await readKey() : makeKey();

@@ -3,8 +3,11 @@ import * as z from "zod";
 import { CommandFailure } from "../command.ts";
 
 const SECRET_BYTES = 32;
-// Long enough for the Worker, and of characters that an env file carries without quoting.
-const SECRET = /^[\w.~+/=-]{32,512}$/;
+/** The Worker takes no shorter one. */
+export const SECRET_LENGTH_MIN = 32;
+const SECRET_LENGTH_MAX = 512;
+// Of characters that an env file carries without quoting.
+const SECRET = new RegExp(`^[\\w.~+/=-]{${SECRET_LENGTH_MIN},${SECRET_LENGTH_MAX}}$`);
 const Secret = z.string().regex(SECRET);
 
 /** The four secrets that gateway, engines and administrator share, under the Worker's own names. */
@@ -25,8 +28,8 @@ export function provideSecrets(environment: Readonly<Record<string, string | und
     const secret = environment[name] ?? randomBytes(SECRET_BYTES).toString("base64url");
     if (SECRET.test(secret)) return secret;
     throw new CommandFailure(
-      `${name} in the environment: expected 32 to 512 letters, digits or any of . _ ~ + / = -, ` +
-        `found ${secret.length} characters`,
+      `${name} in the environment: expected ${SECRET_LENGTH_MIN} to ${SECRET_LENGTH_MAX} letters, ` +
+        `digits or any of . _ ~ + / = -, found ${secret.length} characters`,
     );
   };
   return {

@@ -64,17 +64,19 @@ describe("sluice hash-key", () => {
     });
   });
 
-  test.each(["", "no-key", "sk-one\nsk-two", `sk-${"x".repeat(5000)}`])(
-    "stdin with %j is no key, and is not repeated",
-    (input) => {
-      expect(runWithStdin(input)).toEqual({
-        status: 1,
-        stdout: "",
-        stderr:
-          "Expected a key of 8 to 512 visible ASCII characters that begins with sk- on stdin, found something else\n",
-      });
-    },
-  );
+  test.each([
+    ["nothing", ""],
+    ["another beginning", "no-key"],
+    ["two lines", "sk-one\nsk-two"],
+    ["too long a line", `sk-${"x".repeat(5000)}`],
+  ])("stdin with %s is no key, and is not repeated", (_, input) => {
+    expect(runWithStdin(input)).toEqual({
+      status: 1,
+      stdout: "",
+      stderr:
+        "Expected a key of 8 to 512 visible ASCII characters that begins with sk- on stdin, found something else\n",
+    });
+  });
 
   test("a key as a word is refused and not repeated", async () => {
     const run = await runRecorded("hash-key", "sk-a-key-that-exists", "another");
