@@ -39,7 +39,9 @@ test("an engine runs from the compiled programs, and from nothing else where the
 });
 
 test("the compiler is gone when it is done", async () => {
-  await buildEngine(folder.path);
+  const building = buildEngine(folder.path);
+  expect(listCompilers()).not.toEqual([]);
+  await building;
   expect(listCompilers()).toEqual([]);
 });
 
