@@ -7,6 +7,7 @@ import {
   runToEnd,
   tokenRange,
 } from "../../support/engine-builders.ts";
+import { MemoryEngine } from "../../support/memory-engine.ts";
 
 /** Submits requests of these prompt lengths that share nothing, named a, b, c … */
 function submitPrompts(engine: Engine, lengths: readonly number[]): void {
@@ -16,9 +17,11 @@ function submitPrompts(engine: Engine, lengths: readonly number[]): void {
   }
 }
 
-/** An engine that computes a prompt in one step or not yet. */
+/** A prompt is computed in one step or not yet. */
+const WHOLE = { blockCount: 200, contextTokens: 2048, chunkedPrefill: false };
+
 const aWholeEngine = (overrides: Partial<EngineOptions> = {}) =>
-  anEngine({ blockCount: 200, contextTokens: 2048, chunkedPrefill: false, ...overrides });
+  anEngine({ ...WHOLE, ...overrides });
 
 describe("whole prompts", () => {
   test("wait for a step that has room for all of them, and nobody overtakes them", () => {
@@ -66,12 +69,15 @@ describe("whole prompts", () => {
   });
 
   test("that are scored take several steps all the same, and nobody overtakes them between two", () => {
-    const engine = aWholeEngine({ batchTokensMax: 140 });
+    const served = new MemoryEngine({ ...WHOLE, batchTokensMax: 140 });
+    const promptOf = (length: number, first: number) =>
+      Array.from({ length }, (_, index) => (first + index) % served.vocabularyTokens);
     const scored = { promptLogprobsTop: 0, outputTokensMax: 0 };
-    engine.submit(aGenerateRequest({ id: "a", promptTokens: tokenRange(100), ...scored }), 0);
-    engine.submit(aGenerateRequest({ id: "b", promptTokens: tokenRange(120, 5000) }), 0);
-    const { batch } = engine.plan(0);
-    expect(batch?.rows.map(({ tokens }) => tokens.length)).toEqual([64]);
+    served.submit(aGenerateRequest({ id: "a", promptTokens: promptOf(100, 0), ...scored }));
+    served.submit(aGenerateRequest({ id: "b", promptTokens: promptOf(120, 1) }));
+    const rowsOf = () =>
+      served.step()?.rows.map(({ sequenceId, tokens }) => [sequenceId, tokens.length]);
+    expect([rowsOf(), rowsOf(), rowsOf()]).toEqual([[["a", 64]], [["a", 36]], [["b", 120]]]);
   });
 
   test("cannot be asked for together with steps that are cut to a gap", () => {
