@@ -32,7 +32,6 @@ export interface ExperimentOptions {
   readonly measuredMs: number;
   readonly faults?: readonly Fault[];
   readonly clients?: ClientBehaviour;
-  readonly delayMs?: number;
   /** How the engines schedule; first come, first served, without regard to gaps, unless given. */
   readonly engine?: Pick<SimulatedReplicaOptions, "policy" | "keepsTbt">;
   /** When replicas are given up that say nothing; as a gateway's configuration has it unless given. */
@@ -102,7 +101,6 @@ export function runExperiment(options: ExperimentOptions): ExperimentResult {
     },
     tellsDeadlines: createPolicy === undefined,
     ...(options.clients !== undefined && { clients: options.clients }),
-    ...(options.delayMs !== undefined && { delayMs: options.delayMs }),
     ...(options.timeouts !== undefined && { timeouts: options.timeouts }),
     ...(options.engine !== undefined && { engine: options.engine }),
   });

@@ -188,7 +188,6 @@ export class Gateway {
       tenant: tenant.tenantId,
       promptTokenIds: promptIds,
       answerTokenIds: attempt.answerTokenIds,
-      priority: 0,
       dispatch: dispatch.dispatch,
       ...(tellsDeadlines && deadlineAtMs < Infinity && { firstTokenDeadlineAtMs: deadlineAtMs }),
       ...(tbtTargetMs !== undefined && { tbtTargetMs }),

@@ -17,10 +17,6 @@ export interface PoolDispatcherOptions {
   readonly pool: LivePool;
   readonly mechanisms?: Partial<Mechanisms>;
   readonly limits?: Partial<PoolLimits>;
-  /** Where the clock of the pool's machine stands when it is right everywhere else. */
-  readonly clockOffsetMs?: number;
-  /** Is shown every call before it is made. */
-  readonly onCall?: (call: PoolCall, nowMs: number) => void;
 }
 
 /**
@@ -37,7 +33,8 @@ export class PoolDispatcher implements Dispatcher {
   readonly #waiting = new Set<RequestId>();
   #pool: Pool;
   #lives = 0;
-  #clockOffsetMs: number;
+  /** Where the clock of the pool's machine stands when it is right everywhere else. */
+  #clockOffsetMs = 0;
   #timers = 0;
   #calls = 0;
 
@@ -45,7 +42,6 @@ export class PoolDispatcher implements Dispatcher {
     this.#options = options;
     this.#world = world;
     this.#listener = listener;
-    this.#clockOffsetMs = options.clockOffsetMs ?? 0;
     this.#pool = this.#begin();
   }
 
@@ -133,7 +129,6 @@ export class PoolDispatcher implements Dispatcher {
 
   #call(call: PoolCall): void {
     this.#calls += 1;
-    this.#options.onCall?.(call, this.#nowMs);
     for (const effect of callPool(this.#pool, call, this.#nowMs)) this.#perform(effect);
   }
 

@@ -77,16 +77,6 @@ export class ReplicaLink {
     });
   }
 
-  get isConnected(): boolean {
-    return this.#isConnected;
-  }
-
-  /** True while nothing is wrong with the replica or with the way to it. */
-  get isWell(): boolean {
-    const { isUp, isFrozen } = this.replica;
-    return this.#isConnected && isUp && !isFrozen && !this.#isBlackHole && !this.#isMute;
-  }
-
   /** Sends a request; where no process listens, or to a poisonous one, it comes back as lost. */
   send(request: ReplicaRequest): void {
     const { world, delayMs, listener } = this.#options;

@@ -7,8 +7,6 @@ export interface ReplicaRequest {
   readonly promptTokenIds: readonly number[];
   /** What it will say, and how long that is; only the replica is told. */
   readonly answerTokenIds: readonly number[];
-  /** Lower is more urgent. */
-  readonly priority: number;
   readonly firstTokenDeadlineAtMs?: number;
   readonly tbtTargetMs?: number;
   /** The `x-gw-dispatch` header: the pool's epoch and the number of the dispatch. */

@@ -21,8 +21,6 @@ export interface RequestRecord {
   readonly rejection: Rejection | undefined;
   readonly timeline: RequestTimeline;
   readonly attainment: Attainment;
-  /** What was foreseen at the last dispatch. */
-  readonly forecast: { readonly ttftMs: number; readonly tpotMs: number } | undefined;
   /** How often it was sent to a replica. */
   readonly dispatches: number;
   /** From the last dispatch to the first token. */

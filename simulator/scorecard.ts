@@ -14,11 +14,8 @@ export interface Score {
   /** Of admitted streams; those without a first token count as `Infinity`. */
   readonly ttftMs: QuantileSketch;
   readonly tpotMs: QuantileSketch;
-  readonly queuedMs: QuantileSketch;
   /** No verdict: the client left before, or the pool was gone. */
   readonly unserved: number;
-  /** Sent to replicas, retries after failures and displacements included. */
-  readonly dispatches: number;
 }
 
 interface Tally {
@@ -26,9 +23,7 @@ interface Tally {
   readonly counts: Mutable<AttainmentCounts>;
   readonly ttftMs: QuantileSketch;
   readonly tpotMs: QuantileSketch;
-  readonly queuedMs: QuantileSketch;
   unserved: number;
-  dispatches: number;
 }
 
 type Mutable<Type> = { -readonly [Key in keyof Type]: Type[Key] };
@@ -82,7 +77,6 @@ function addTo(tally: Tally, record: RequestRecord, costMs: number): void {
   counts.offered += 1;
   counts.offeredCostMs += costMs;
   if (record.isInProfile === true) counts.offeredInProfile += 1;
-  tally.dispatches += record.dispatches;
   switch (record.verdict) {
     case "unserved":
       tally.unserved += 1;
@@ -101,7 +95,6 @@ function addTo(tally: Tally, record: RequestRecord, costMs: number): void {
 function addAdmitted(tally: Tally, record: RequestRecord, costMs: number): void {
   const { counts } = tally;
   const { attainment, timeline } = record;
-  tally.queuedMs.add(timeline.queuedMs);
   if (timeline.isStreamed && attainment.kind !== "excluded") {
     tally.ttftMs.add(timeline.ttftMs ?? Infinity);
   }
@@ -138,8 +131,6 @@ function newTally(name: string): Tally {
     },
     ttftMs: new QuantileSketch(),
     tpotMs: new QuantileSketch(),
-    queuedMs: new QuantileSketch(),
     unserved: 0,
-    dispatches: 0,
   };
 }

@@ -50,7 +50,6 @@ export class SimulatedCall {
   /** As the replica says at the end of a whole answer. */
   cachedTokens: number | undefined;
   #isInProfile: boolean | undefined;
-  #forecast: Dispatch["forecast"] | undefined;
   #firstTokenAfterMs: number | undefined;
   #hasEnded = false;
 
@@ -78,7 +77,6 @@ export class SimulatedCall {
     assert(this.attempt === undefined && !this.#hasEnded, "a call uses one replica at a time");
     this.dispatches += 1;
     this.#isInProfile = dispatch.isInProfile;
-    this.#forecast = dispatch.forecast;
     this.recorder.queued(dispatch.queuedMs);
     if (dispatch.clampedOutputTokensMax !== undefined) this.recorder.degraded();
     const attempt: Attempt = {
@@ -138,7 +136,6 @@ export class SimulatedCall {
       rejection,
       timeline,
       attainment: judgeAttainment(timeline, tenant.targets),
-      forecast: this.#forecast,
       dispatches: this.dispatches,
       firstTokenAfterMs: this.#firstTokenAfterMs,
       cachedTokens: this.cachedTokens,

@@ -4,7 +4,6 @@ import type { ReplicaHello, ReplicaReport } from "../src/protocol/engine-api.ts"
 import type { Batch } from "../gpu-backend/engine/batch.ts";
 import { workOf } from "../gpu-backend/engine/batch-work.ts";
 import { Engine } from "../gpu-backend/engine/engine.ts";
-import type { EngineLoad } from "../gpu-backend/engine/engine-load.ts";
 import type { GenerateEvent } from "../gpu-backend/engine/generate-request.ts";
 import { GREEDY_SAMPLING } from "../gpu-backend/engine/generate-request.ts";
 import { toReportedState } from "../gpu-backend/engine/reported-load.ts";
@@ -64,14 +63,6 @@ export class SimulatedReplica {
     this.#engine = this.#start();
   }
 
-  get endpointUrl(): string {
-    return this.#options.endpointUrl;
-  }
-
-  get profile(): HardwareProfile {
-    return this.#options.profile;
-  }
-
   get isUp(): boolean {
     return this.#isUp;
   }
@@ -80,21 +71,17 @@ export class SimulatedReplica {
     return this.#isFrozen;
   }
 
-  get load(): EngineLoad {
-    return this.#engine.load();
-  }
-
   /** Requests that wait or run here. */
   get requests(): number {
     return this.#answers.size;
   }
 
   get hello(): ReplicaHello {
-    const { profile, modelId, keepsTbt = false } = this.#options;
+    const { profile, endpointUrl, modelId, keepsTbt = false } = this.#options;
     return {
       kind: "hello",
       protocolVersion: 2,
-      endpointUrl: this.endpointUrl,
+      endpointUrl,
       instanceId: `life-${this.#life}`,
       modelId,
       contextTokens: profile.contextTokens,
@@ -132,7 +119,7 @@ export class SimulatedReplica {
         outputTokensMin: 0,
         sampling: GREEDY_SAMPLING,
         tenant: request.tenant,
-        priority: request.priority,
+        priority: 0,
         stopTokenIds: [],
         cacheSalt: "",
         ...(request.firstTokenDeadlineAtMs !== undefined && {

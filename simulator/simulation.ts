@@ -43,7 +43,7 @@ export class Simulation {
   readonly world: World;
   readonly gateway: Gateway;
   readonly links: readonly ReplicaLink[];
-  readonly clients: Clients;
+  readonly #clients: Clients;
 
   constructor(options: SimulationOptions) {
     const { delayMs = DELAY_MS } = options;
@@ -84,7 +84,7 @@ export class Simulation {
     for (const link of this.links) link.connect();
     this.world = world;
     this.gateway = gateway;
-    this.clients = new Clients({
+    this.#clients = new Clients({
       world,
       gateway,
       behaviour: options.clients ?? PATIENT_CLIENTS,
@@ -94,7 +94,7 @@ export class Simulation {
 
   /** Lets clients send these, in order of time. */
   send(arrivals: Iterable<ArrivalSpec>): void {
-    this.clients.send(arrivals[Symbol.iterator]());
+    this.#clients.send(arrivals[Symbol.iterator]());
   }
 
   /** Throws when a law of any of its parts is broken. Linear in all that is there. */

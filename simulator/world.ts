@@ -20,28 +20,23 @@ export interface RunBounds {
  * same arrivals and the same faults, and can be compared in pairs.
  */
 export class World {
-  readonly seed: number;
+  readonly #seed: number;
   readonly #events = new EventQueue();
   readonly #watchers: (() => void)[] = [];
   #nowMs = 0;
   #happened = 0;
 
   constructor(seed: number) {
-    this.seed = seed;
+    this.#seed = seed;
   }
 
   get nowMs(): number {
     return this.#nowMs;
   }
 
-  /** Events that have happened so far. */
-  get happened(): number {
-    return this.#happened;
-  }
-
   /** A sequence of numbers that is the same for the same seed and purpose. */
   randomFor(purpose: string): Random {
-    return seededRandom(hashText(`${this.seed}/${purpose}`));
+    return seededRandom(hashText(`${this.#seed}/${purpose}`));
   }
 
   /** Lets something happen after a while; not before what is scheduled for the same instant already. */

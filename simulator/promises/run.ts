@@ -13,7 +13,6 @@ export interface PromiseOptions {
 
 /** The requests of one seed that arrived while they counted, in the order in which they ended. */
 export interface SeedRun {
-  readonly seed: number;
   readonly records: readonly RequestRecord[];
   /** Of one tenant, by its place in the workload. */
   of(tenantIndex: number): readonly RequestRecord[];
@@ -44,7 +43,6 @@ export function runSeeds(
       },
     });
     return {
-      seed,
       records,
       of: (tenantIndex) => records.filter(({ spec }) => spec.tenantIndex === tenantIndex),
     };

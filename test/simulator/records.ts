@@ -42,7 +42,6 @@ export function aRecord(change: Partial<RequestRecord> = {}): RequestRecord {
     rejection: undefined,
     timeline: aTimeline(),
     attainment: GOOD,
-    forecast: undefined,
     dispatches: 1,
     firstTokenAfterMs: 200,
     cachedTokens: 0,

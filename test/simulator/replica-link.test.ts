@@ -42,7 +42,7 @@ function aLink(change: Partial<ReplicaLinkOptions> = {}) {
 
 function aRequest(id: string, answerTokens = 100) {
   const answerTokenIds = tokenRange(answerTokens);
-  return { id, tenant: "tenant", promptTokenIds: tokenRange(50), answerTokenIds, priority: 0 };
+  return { id, tenant: "tenant", promptTokenIds: tokenRange(50), answerTokenIds };
 }
 
 describe("ReplicaLink", () => {
@@ -104,7 +104,6 @@ describe("ReplicaLink", () => {
     runUntil(2_000);
     expect(heard.some(({ kind }) => kind === "event")).toBe(false);
     expect(reports().length).toBeGreaterThan(3);
-    expect(link.isWell).toBe(false);
   });
 
   test("a mute or frozen replica stays connected, and its reports stop", () => {

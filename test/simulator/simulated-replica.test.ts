@@ -13,7 +13,6 @@ function aRequest(id: string, change: Partial<ReplicaRequest> = {}): ReplicaRequ
     tenant: "tenant",
     promptTokenIds: tokenRange(40),
     answerTokenIds: tokenRange(5, 7000),
-    priority: 0,
     ...change,
   };
 }
