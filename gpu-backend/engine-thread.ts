@@ -94,7 +94,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
         break;
     }
   });
-  post({ kind: "loaded", facts: factsOf(executor, parameterCount), snapshot: snapshot() });
+  post({ kind: "loaded", facts: factsOf(engine, executor, parameterCount), snapshot: snapshot() });
   return loop.run();
 }
 
@@ -122,12 +122,12 @@ function compilerFor(executor: OnnxExecutor, tokenBytes: TokenBytes): Constraint
   });
 }
 
-function factsOf(executor: OnnxExecutor, parameterCount: number): EngineFacts {
+function factsOf(engine: Engine, executor: OnnxExecutor, parameterCount: number): EngineFacts {
   return {
     modelRevision: executor.revision,
     parameterCount,
     vocabularyTokens: executor.vocabularyTokens,
-    contextTokens: executor.contextTokens,
+    contextTokens: engine.sequenceTokensMax,
     blockTokens: executor.blockTokens,
     blockCount: executor.blockCount,
     weightBytes: executor.memory.weightBytes,

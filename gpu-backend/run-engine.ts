@@ -112,17 +112,13 @@ async function describeModel(
   facts: EngineFacts,
   tokenizer: Tokenizer,
 ): Promise<ServedModel> {
-  const { blockTokens, blockCount, endTokenIds } = facts;
+  const { contextTokens, blockTokens, endTokenIds } = facts;
   if (tokenizer.vocabularyTokens > facts.vocabularyTokens) {
     throw new Error(
       `The tokenizer of ${settings.modelDirectory} has ${tokenizer.vocabularyTokens} tokens, but ` +
         `the model only ${facts.vocabularyTokens}: expected both to be of one model`,
     );
   }
-  const { kvShares, chunkedPrefill } = settings.scheduling;
-  const shareTokens = Math.floor(blockCount / kvShares) * blockTokens;
-  const stepTokens = chunkedPrefill ? Infinity : settings.batchTokensMax;
-  const contextTokens = Math.min(facts.contextTokens, shareTokens, stepTokens);
   const { modelDirectory } = settings;
   const chatTemplate = await loadChatTemplate(modelDirectory, { tokenizer, contextTokens });
   return {

@@ -30,6 +30,7 @@ export interface EngineFacts {
   readonly modelRevision: string;
   readonly parameterCount: number;
   readonly vocabularyTokens: number;
+  /** The longest sequence that is served: the model's context, or what a step or a share bounds it to. */
   readonly contextTokens: number;
   readonly blockTokens: number;
   readonly blockCount: number;

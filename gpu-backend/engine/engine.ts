@@ -84,14 +84,20 @@ export class Engine {
     this.#options = options;
     this.#kvCache = new KvCache(options);
     const { sequenceBlocksMax } = this.#kvCache;
-    this.#limits = new IntakeLimits({ chunkedPrefill: true, ...options, sequenceBlocksMax });
+    const { chunkedPrefill = true } = options;
+    this.#limits = new IntakeLimits({ ...options, chunkedPrefill, sequenceBlocksMax });
     this.#scheduler = new Scheduler(this.#kvCache, {
-      chunkedPrefill: true,
       compareUrgency: compareArrival,
       keepsTbt: false,
       kvAdmission: "known",
       ...options,
+      chunkedPrefill,
     });
+  }
+
+  /** The longest sequence that is served, prompt and output together. */
+  get sequenceTokensMax(): number {
+    return this.#limits.sequenceTokensMax;
   }
 
   /**

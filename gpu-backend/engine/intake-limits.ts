@@ -19,8 +19,9 @@ export interface IntakeLimitsOptions {
 export class IntakeLimits {
   /** Live requests, running and waiting, beyond which new ones are refused. */
   readonly requestsMax: number;
+  /** The longest sequence, prompt and output together. */
+  readonly sequenceTokensMax: number;
   readonly #contextTokens: number;
-  readonly #sequenceTokensMax: number;
 
   constructor(options: IntakeLimitsOptions) {
     const { contextTokens, batchTokensMax, chunkedPrefill } = options;
@@ -30,7 +31,7 @@ export class IntakeLimits {
     // A tenant's share of the pool bounds a sequence as the context does: one that runs alone then
     // always fits, and one that outgrows it ends by length.
     const poolTokens = options.sequenceBlocksMax * options.blockTokens;
-    this.#sequenceTokensMax = Math.min(this.#contextTokens, poolTokens);
+    this.sequenceTokensMax = Math.min(this.#contextTokens, poolTokens);
   }
 
   /** Why a request is not taken now; `undefined` if it is. */
@@ -41,7 +42,7 @@ export class IntakeLimits {
     // The smallest answer there is: one token, or none where only the prompt is looked at.
     const tokensMin = request.promptTokens.length + Math.min(1, request.outputTokensMax);
     if (tokensMin > this.#contextTokens) return "prompt-too-long";
-    if (tokensMin > this.#sequenceTokensMax) return "kv-too-small";
+    if (tokensMin > this.sequenceTokensMax) return "kv-too-small";
     if (now.nowMs >= (request.firstTokenDeadlineAtMs ?? Infinity)) return "deadline-passed";
     // Counted over all live requests: a burst that finds free places to run is not turned away.
     if (now.liveRequests >= this.requestsMax) return "queue-full";
@@ -50,6 +51,6 @@ export class IntakeLimits {
 
   /** The most tokens that a request's output can have: its own limit, or what is left of ours. */
   outputTokensMax({ outputTokensMax, promptTokens }: GenerateRequest): number {
-    return Math.min(outputTokensMax, this.#sequenceTokensMax - promptTokens.length);
+    return Math.min(outputTokensMax, this.sequenceTokensMax - promptTokens.length);
   }
 }

@@ -87,6 +87,7 @@ describe("a tenant's share of the KV pool", () => {
 
   test("bounds a request: what is larger is refused, and an output ends that outgrows it", () => {
     const engine = aDividedEngine("borrow");
+    expect(engine.sequenceTokensMax).toBe(24);
     expect(add(engine, "a", "large", { tokens: 24 })).toEqual([
       { kind: "refused", id: "large", reason: "kv-too-small" },
     ]);

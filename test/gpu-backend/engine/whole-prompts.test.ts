@@ -42,6 +42,7 @@ describe("whole prompts", () => {
 
   test("are no longer than a step, and neither is what becomes of them", () => {
     const engine = aWholeEngine({ batchTokensMax: 40 });
+    expect(engine.sequenceTokensMax).toBe(40);
     expect(engine.submit(aGenerateRequest({ promptTokens: tokenRange(40) }), 0)).toEqual([
       { kind: "refused", id: "a", reason: "prompt-too-long" },
     ]);
