@@ -1,3 +1,4 @@
+import { messageOf } from "./engine/message-of.ts";
 import { createLog } from "./log.ts";
 import { runEngine, type RunningEngine } from "./run-engine.ts";
 import { parseSettings, type Settings } from "./settings.ts";
@@ -30,7 +31,7 @@ async function serve(settings: Settings): Promise<void> {
   try {
     running = await runEngine(settings, log);
   } catch (error) {
-    log("error", "start-failed", { message: error instanceof Error ? error.message : error });
+    log("error", "start-failed", { message: messageOf(error) });
     process.exit(EXIT_FAILURE);
   }
   const reason = await running.broken;

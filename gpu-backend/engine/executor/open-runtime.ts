@@ -1,4 +1,5 @@
 import * as ort from "onnxruntime-web";
+import { messageOf } from "../message-of.ts";
 import { checkRuntime } from "./check-runtime.ts";
 import { DirectRuntime } from "./direct-runtime.ts";
 import { PublicRuntime } from "./public-runtime.ts";
@@ -48,7 +49,7 @@ export async function openRuntime(candidates: readonly RuntimeCandidate[]): Prom
     try {
       return { runtime: await openChecked(open), kind, notes };
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       notes.push(`ONNX Runtime cannot be called in the ${kind} way: ${reason}`);
     }
   }

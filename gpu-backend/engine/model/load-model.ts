@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { open, readFile, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
+import { messageOf } from "../message-of.ts";
 import { type ModelConfig, parseModelConfig, TokenIds } from "./model-config.ts";
 import { ModelError } from "./model-error.ts";
 import { parseJson } from "./parse-json.ts";
@@ -82,7 +83,7 @@ async function readText(path: string): Promise<string> {
 }
 
 function unreadable(path: string, error: unknown): ModelError {
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = messageOf(error);
   return new ModelError(
     `Cannot read ${path}: ${reason}; a model directory holds config.json and ${WEIGHTS_FILE}`,
   );

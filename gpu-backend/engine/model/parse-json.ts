@@ -1,3 +1,4 @@
+import { messageOf } from "../message-of.ts";
 import { ModelError } from "./model-error.ts";
 
 /** Parses JSON; a `ModelError` names the file by `path`. */
@@ -5,7 +6,7 @@ export function parseJson(json: string, path: string): unknown {
   try {
     return JSON.parse(json);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new ModelError(`${path} is not JSON: ${reason}`);
   }
 }

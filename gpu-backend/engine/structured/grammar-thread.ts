@@ -2,6 +2,7 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import type { CompiledGrammar, GrammarCompiler, GrammarMatcher } from "@mlc-ai/web-xgrammar";
 import { assert } from "../../../src/base/assert.ts";
 import { keyedRandom } from "../keyed-random.ts";
+import { messageOf } from "../message-of.ts";
 import { loadGrammarLibrary } from "./grammar-library.ts";
 import type { GrammarCommand, GrammarMessage, GrammarThreadInput } from "./grammar-messages.ts";
 import { MaskMemory } from "./mask-memory.ts";
@@ -70,7 +71,7 @@ async function perform(command: GrammarCommand): Promise<void> {
  */
 function breakOff(error: unknown): void {
   for (const { memory } of sequences.values()) memory.breakOff();
-  post({ kind: "broken", message: error instanceof Error ? error.message : String(error) });
+  post({ kind: "broken", message: messageOf(error) });
 }
 
 async function publishMask({ matcher, memory }: FollowedSequence): Promise<void> {

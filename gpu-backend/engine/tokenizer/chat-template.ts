@@ -1,6 +1,7 @@
 import { Template } from "@huggingface/jinja";
 import type { ChatMessage } from "../../../src/protocol/chat.ts";
 import type { Tool } from "../../../src/protocol/tools.ts";
+import { messageOf } from "../message-of.ts";
 import { type Exchange, MarkerGuard } from "./marker-guard.ts";
 import { type EncodedPrompt, encodeWithin } from "./prompt-limit.ts";
 import type { Tokenizer } from "./tokenizer.ts";
@@ -56,7 +57,7 @@ export class ChatTemplate {
         tools.map((tool) => mapStrings(tool, exchange.protect)),
       );
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       return refuse(`what the model's chat template takes: ${exchange.restore(reason)}`);
     }
     return this.#encodeRendered(rendered, exchange);
@@ -90,7 +91,7 @@ export async function loadChatTemplate(
   try {
     return new ChatTemplate(source, model);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new Error(`Cannot use the chat template of ${folder}: ${reason}`, { cause });
   }
 }

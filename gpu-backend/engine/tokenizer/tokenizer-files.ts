@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
+import { messageOf } from "../message-of.ts";
 
 /** A token that is matched in text as a whole, ahead of the merges. */
 const AddedToken = z.looseObject({
@@ -151,7 +152,7 @@ async function readJson<Schema extends z.ZodType>(
   try {
     content = JSON.parse(await readFile(path, "utf8"));
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new Error(`Cannot read ${path}: ${reason}`, { cause });
   }
   const parsed = schema.safeParse(content);
