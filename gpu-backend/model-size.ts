@@ -1,9 +1,8 @@
 import type { LoadedModel } from "./engine/model/load-model.ts";
-import type { ModelConfig } from "./engine/model/model-config.ts";
+import { kvTokenBytes, type ModelConfig } from "./engine/model/model-config.ts";
 
 /** Beside the weights of a small model on a laptop, this much can be taken without asking. */
 const KV_BYTES_DEFAULT = 128 * 1024 * 1024;
-const FLOAT_BYTES = 4;
 
 /**
  * The number of KV blocks where none is asked for: what fits 128 MiB, but at least one whole
@@ -14,9 +13,7 @@ export function defaultBlockCount(
   config: ModelConfig,
   { blockTokens, shareCount }: { readonly blockTokens: number; readonly shareCount: number },
 ): number {
-  const tokenBytes =
-    2 * config.layerCount * config.kvHeadCount * config.headDimensions * FLOAT_BYTES;
-  const fittingBlocks = Math.floor(KV_BYTES_DEFAULT / (tokenBytes * blockTokens));
+  const fittingBlocks = Math.floor(KV_BYTES_DEFAULT / (kvTokenBytes(config) * blockTokens));
   const blockCount = Math.max(fittingBlocks, Math.ceil(config.contextTokens / blockTokens));
   if (blockCount >= shareCount) return blockCount;
   throw new Error(

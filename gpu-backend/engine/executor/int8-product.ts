@@ -67,7 +67,7 @@ export class Int8Product {
     const { inputs, outputs } = matrix;
     const quantized = quantizeMatrix(matrix);
     const packed = packWeights(quantized);
-    const paddedOutputs = Math.ceil(outputs / PADDED_OUTPUTS) * PADDED_OUTPUTS;
+    const paddedOutputs = paddedOutputsOf(matrix);
     const weights = this.#runtime.allocate(packed.byteLength);
     const scales = this.#runtime.allocate(paddedOutputs * FLOAT_BYTES);
     const { buffer } = this.#runtime.memory;
@@ -82,7 +82,7 @@ export class Int8Product {
    * quantized by its own largest value, so no row depends on another.
    */
   multiply(matrix: Int8Matrix, rowCount: number, input: number, output: number): void {
-    const pairs = Math.ceil(matrix.inputs / 2);
+    const pairs = pairsOf(matrix);
     this.#quantized.ensure(rowCount * pairs * 2 * SHORT_BYTES);
     this.#rowScales.ensure(rowCount * FLOAT_BYTES);
     const quantized = this.#quantized.address;
@@ -103,10 +103,10 @@ export class Int8Product {
 }
 
 /** Orders weights by tiles of outputs and pairs of inputs, padded with zeros. */
-function packWeights({ inputs, outputs, values }: QuantizedMatrix): Int8Array {
-  const pairs = Math.ceil(inputs / 2);
-  const paddedOutputs = Math.ceil(outputs / PADDED_OUTPUTS) * PADDED_OUTPUTS;
-  const packed = new Int8Array(paddedOutputs * pairs * 2);
+function packWeights(matrix: QuantizedMatrix): Int8Array {
+  const { inputs, outputs, values } = matrix;
+  const pairs = pairsOf(matrix);
+  const packed = new Int8Array(paddedOutputsOf(matrix) * pairs * 2);
   for (let output = 0; output < outputs; output++) {
     const tile = Math.floor(output / TILE_OUTPUTS) * pairs * 2 * TILE_OUTPUTS;
     const place = tile + (output % TILE_OUTPUTS) * 2;
@@ -116,4 +116,12 @@ function packWeights({ inputs, outputs, values }: QuantizedMatrix): Int8Array {
     }
   }
   return packed;
+}
+
+function pairsOf({ inputs }: { readonly inputs: number }): number {
+  return Math.ceil(inputs / 2);
+}
+
+function paddedOutputsOf({ outputs }: { readonly outputs: number }): number {
+  return Math.ceil(outputs / PADDED_OUTPUTS) * PADDED_OUTPUTS;
 }

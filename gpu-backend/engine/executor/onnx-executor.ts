@@ -1,5 +1,6 @@
 import { assert } from "../../../src/base/assert.ts";
 import { type LoadedModel, loadModel } from "../model/load-model.ts";
+import { kvTokenBytes } from "../model/model-config.ts";
 import { ModelError } from "../model/model-error.ts";
 import type { Executor } from "./executor.ts";
 import { Int8Product } from "./int8-product.ts";
@@ -34,7 +35,6 @@ export interface OnnxExecutor extends Executor {
   readonly notes: readonly string[];
 }
 
-const FLOAT_BYTES = 4;
 const WEIGHT_BYTES: Readonly<Record<Precision, number>> = { f32: 4, int8: 1 };
 /** A wasm heap ends at 4 GiB; the rest is for a step's buffers and for copies made while loading. */
 const HEAP_BYTES_MAX = 3.5 * 2 ** 30;
@@ -82,13 +82,12 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
 
 /** Fails early and in words where the heap would run out after a long start. */
 function checkMemory(model: LoadedModel, options: OnnxExecutorOptions): void {
-  const { layerCount, kvHeadCount, headDimensions, tiedEmbeddings } = model.config;
+  const { config } = model;
   // The embedding's rows stay f32; where it is the output matrix too, that is a copy of its own.
   const lookedUp = model.embedding.values.length;
-  const multiplied = model.parameterCount - (tiedEmbeddings ? 0 : lookedUp);
-  const weightBytes = lookedUp * FLOAT_BYTES + multiplied * WEIGHT_BYTES[options.precision];
-  const tokenBytes = 2 * layerCount * kvHeadCount * headDimensions * FLOAT_BYTES;
-  const kvPoolBytes = tokenBytes * options.blockTokens * options.blockCount;
+  const multiplied = model.parameterCount - (config.tiedEmbeddings ? 0 : lookedUp);
+  const weightBytes = lookedUp * WEIGHT_BYTES.f32 + multiplied * WEIGHT_BYTES[options.precision];
+  const kvPoolBytes = kvTokenBytes(config) * options.blockTokens * options.blockCount;
   if (weightBytes + kvPoolBytes < HEAP_BYTES_MAX) return;
   throw new ModelError(
     `The model needs ${toMebibytes(weightBytes)} MiB for weights and ${toMebibytes(kvPoolBytes)} MiB for ${options.blockCount} KV blocks, but a wasm heap holds ${toMebibytes(HEAP_BYTES_MAX)} MiB; take fewer blocks, int8, or another engine`,

@@ -4,8 +4,8 @@ import { assert } from "../../../src/base/assert.ts";
  * A fixed number of KV blocks with reference counts, and the free ones in lists, each in eviction order.
  *
  * A list is a doubly linked ring over block numbers, so that a free block which is hit leaves it
- * from the middle in constant time. At first all blocks are in list 0. There is no null block: every block can be held, since
- * no row of a batch is padded.
+ * from the middle in constant time. At first all blocks are in list 0. There is no null block: every
+ * block can be held, since no row of a batch is padded.
  */
 export class BlockPool {
   readonly blockCount: number;

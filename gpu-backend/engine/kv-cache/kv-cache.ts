@@ -229,7 +229,7 @@ export class KvCache {
     return this.#holdings.ids();
   }
 
-  /** The free blocks, the next one to be evicted first. */
+  /** The free blocks, of each share the next one to be evicted first. */
   evictionOrder(): number[] {
     return this.#shares.evictionOrder();
   }

@@ -22,6 +22,13 @@ export interface ModelConfig {
   readonly eosTokenIds: readonly number[];
 }
 
+const KV_VALUE_BYTES = 4;
+
+/** What the keys and values of one token take over all layers; they are f32 in every precision. */
+export function kvTokenBytes({ layerCount, kvHeadCount, headDimensions }: ModelConfig): number {
+  return 2 * layerCount * kvHeadCount * headDimensions * KV_VALUE_BYTES;
+}
+
 // Far above every published model; they keep a broken file from asking for all of the memory.
 const SIZE_MAX = 1 << 20;
 const LAYERS_MAX = 1024;
