@@ -24,7 +24,7 @@ export interface ReplicaOptions {
 /** What decides, before any forecast, whether a replica can be sent a request. */
 export interface FitnessFacts {
   readonly replicaId: ReplicaId;
-  /** The model it has loaded; `undefined` before it has said hello. */
+  /** The model it has loaded, by its own name; `undefined` before it has said hello. */
   readonly modelId: string | undefined;
   /** Connected, heard of lately, and neither draining nor removed. */
   readonly isReady: boolean;

@@ -1,19 +1,8 @@
 import type { ReplicaId } from "../protocol/ids.ts";
+import type { FitnessFacts } from "../replicas/replica-state.ts";
 
 /** Why a replica is not even asked for its forecast. */
 export type Unfit = "excluded" | "model" | "not-ready" | "ejected" | "full";
-
-/** What is known of a replica before any forecast. */
-export interface ReplicaFacts {
-  readonly replicaId: ReplicaId;
-  /** The model it has loaded, by its own name; `undefined` before it has said hello. */
-  readonly modelId: string | undefined;
-  /** Connected, heard of lately, and neither draining nor removed. */
-  readonly isReady: boolean;
-  /** Taken out for its failures, and with no probe due. */
-  readonly isEjected: boolean;
-  readonly freeSlots: number;
-}
 
 /** What a replica must be fit for. */
 export interface FitRequest {
@@ -31,7 +20,7 @@ export interface FitRequest {
  * Of several reasons the one is named that lasts longest. Only `full` ends by itself within a
  * request's time: for a replica that is full and nothing else a request may wait.
  */
-export function whyNot(replica: ReplicaFacts, request: FitRequest): Unfit | undefined {
+export function whyNot(replica: FitnessFacts, request: FitRequest): Unfit | undefined {
   if (request.excludedReplicaIds.includes(replica.replicaId)) return "excluded";
   if (!replica.isReady) return "not-ready";
   if (isOfAnotherModel(replica, request)) return "model";
@@ -39,6 +28,6 @@ export function whyNot(replica: ReplicaFacts, request: FitRequest): Unfit | unde
   return replica.freeSlots > 0 ? undefined : "full";
 }
 
-function isOfAnotherModel({ modelId }: ReplicaFacts, { replicaModelId }: FitRequest): boolean {
+function isOfAnotherModel({ modelId }: FitnessFacts, { replicaModelId }: FitRequest): boolean {
   return replicaModelId !== undefined && modelId !== replicaModelId;
 }

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { ReplicaId } from "../../../src/protocol/ids.ts";
-import { type ReplicaFacts, whyNot } from "../../../src/routing/filter.ts";
+import type { FitnessFacts } from "../../../src/replicas/replica-state.ts";
+import { whyNot } from "../../../src/routing/filter.ts";
 
 const replicaId = ReplicaId.parse("http://replica:8000");
-const fit: ReplicaFacts = {
+const fit: FitnessFacts = {
   replicaId,
   modelId: "small",
   isReady: true,
@@ -35,7 +36,7 @@ describe("whyNot", () => {
   });
 
   test("names what no waiting removes before what waiting may", () => {
-    const bad: ReplicaFacts = { ...fit, isReady: false, isEjected: true, freeSlots: 0 };
+    const bad: FitnessFacts = { ...fit, isReady: false, isEjected: true, freeSlots: 0 };
     expect(whyNot(bad, { excludedReplicaIds: [replicaId], replicaModelId: "large" })).toBe(
       "excluded",
     );
