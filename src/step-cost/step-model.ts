@@ -50,8 +50,9 @@ const SPEEDUP_MAX = 4;
  * sequence and KV token.
  *
  * Least squares over relative errors, so that a stall among short steps says little, with older steps
- * fading. The sums are kept, and the coefficients are those of the least error of which none is below
- * zero; along an axis, or a mixture of axes, of which the steps say nothing, they stay where they are.
+ * fading. The sums are kept, and the coefficients solved for anew with each step; which would come out
+ * below zero are zero instead. Along an axis, or a mixture of axes, of which the steps say nothing, they
+ * stay where they are.
  */
 export class StepModel implements StepForecast {
   #coefficients: Vector;
@@ -97,14 +98,18 @@ export class StepModel implements StepForecast {
   }
 
   /**
-   * Moves to where the error is least with no coefficient below zero, held a little by where they are:
-   * exactly, since tokens attended to and KV read are the same for a decode, and a descent along one
-   * axis at a time would need thousands of steps to tell them apart by the few prefills among them.
+   * Moves to where the error is least, held a little by where the coefficients are. By elimination, since
+   * tokens attended to and KV read are the same for a decode, and a descent along one axis at a time
+   * would need thousands of steps to tell them apart by the few prefills among them.
+   *
+   * Whichever come out below zero are set to zero together, and none of them is tried again in this
+   * round of solving. That may miss the least error that coefficients of zero and above can have, but
+   * not by what a forecast would show.
    */
   #solve(): void {
     const before = this.#coefficients;
     const isFree = before.map((_, term) => (this.#products[term * (TERMS + 1)] ?? 0) > 0);
-    // Each round leaves at least one coefficient at zero.
+    // Each round but the last leaves one coefficient more at zero.
     for (let round = 0; round <= TERMS; round++) {
       this.#prepare(isFree);
       const solved = eliminate(this.#system);

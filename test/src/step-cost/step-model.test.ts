@@ -27,6 +27,30 @@ const durationMs = (truth: StepCoefficients, work: StepWork) =>
   truth.sequenceMs * work.sequences +
   truth.kvTokenMs * work.kvTokens;
 
+const NAMES = ["fixedMs", "tokenMs", "attendedPairMs", "sequenceMs", "kvTokenMs"] as const;
+
+/** How much such machines may take for one unit of each kind of work. */
+const SCALE: StepCoefficients = {
+  fixedMs: 10,
+  tokenMs: 0.2,
+  attendedPairMs: 5e-5,
+  sequenceMs: 0.5,
+  kvTokenMs: 2e-3,
+};
+
+/** Squares of relative errors, faded as the model fades them. */
+function errorOf(
+  coefficients: StepCoefficients,
+  steps: readonly { readonly work: StepWork; readonly lastedMs: number }[],
+): number {
+  let error = 0;
+  for (const { work, lastedMs } of steps) {
+    const kept = 1 - 1 / 500;
+    error = kept * error + (durationMs(coefficients, work) / lastedMs - 1) ** 2;
+  }
+  return error;
+}
+
 const coefficient = (max: number) => fc.double({ min: max / 10, max, noNaN: true });
 
 /** A step of up to 16 sequences, about every tenth of which has a chunk of prefill. */
@@ -114,6 +138,41 @@ describe("StepModel", () => {
       return Math.abs(model.predictMs(work) / durationMs(truth, work) - 1);
     });
     expect(errors.reduce((sum, error) => sum + error, 0) / errors.length).toBeLessThan(0.05);
+  });
+
+  test("no other coefficients of zero and above fit the steps noticeably better", () => {
+    const maybe = (max: number) => fc.oneof(fc.constant(0), coefficient(max));
+    const truth = fc.record({
+      fixedMs: maybe(10),
+      tokenMs: coefficient(0.2),
+      attendedPairMs: maybe(5e-5),
+      sequenceMs: maybe(0.5),
+      kvTokenMs: maybe(2e-3),
+    });
+    fc.assert(
+      fc.property(truth, fc.integer(), (coefficients, seed) => {
+        const random = seededRandom(seed);
+        const model = new StepModel(PRIOR);
+        const steps: { readonly work: StepWork; readonly lastedMs: number }[] = [];
+        for (let step = 0; step < 3000; step++) {
+          const work = randomWork(random);
+          // Noise, by which terms that cost nothing come out below zero.
+          const lastedMs = durationMs(coefficients, work) * (0.7 + 0.6 * random());
+          steps.push({ work, lastedMs });
+          model.record(work, lastedMs);
+        }
+        const fitted = model.coefficients;
+        const error = errorOf(fitted, steps);
+        for (const name of NAMES) {
+          // A term of zero that the steps want back would lessen the error with any step towards it.
+          for (const share of [1e-3, 1e-2, 0.1]) {
+            const away = { ...fitted, [name]: fitted[name] + share * SCALE[name] };
+            expect(errorOf(away, steps) / error).toBeGreaterThan(0.999);
+          }
+        }
+      }),
+      { numRuns: 20 },
+    );
   });
 
   test("follows a machine that has become three times slower, and one that has become faster", () => {
