@@ -82,7 +82,7 @@ describe("forecastLatency", () => {
     }
   });
 
-  test("decodes beside prefill take as long as a walk in which prefill has that share of time", () => {
+  test("decodes take twice as long beside prefill that has half of the time", () => {
     const load = { ...BUSY_LOAD, prefillTokens: 0, prefillPairs: 0, prefillTimeRatio: 0.5 };
     const without = forecastOf(REQUEST, { ...load, prefillTimeRatio: 0 });
     expect(forecastOf(REQUEST, load).tpotMs).toBeCloseTo(2 * without.tpotMs, 9);
