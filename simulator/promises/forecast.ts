@@ -1,5 +1,7 @@
+import { assert } from "../../src/base/assert.ts";
 import { Calibration } from "../../src/forecast/calibration.ts";
 import type { BinCoverage } from "../../src/forecast/calibration.ts";
+import type { Dispatcher } from "../dispatcher.ts";
 import type { Policy } from "../policies/policy.ts";
 import { runExperiment } from "../experiment.ts";
 import { PoolDispatcher } from "../pool-dispatcher.ts";
@@ -44,8 +46,8 @@ export function exceedsBoundsAsOftenAsMeant(
       bins.set(name, sum);
     }
   }
-  return [...bins].flatMap(([name, { dimension, samples, exceeded }]): Finding[] => {
-    if (samples < options.samplesMin) return [];
+  const judged = [...bins].filter(([, { samples }]) => samples >= options.samplesMin);
+  const findings = judged.flatMap(([name, { dimension, samples, exceeded }]): Finding[] => {
     const value = exceeded / samples / EXCEEDANCE_RATIOS[dimension];
     const what = `exceeded over meant: ${name} of ${samples}`;
     return [
@@ -53,10 +55,11 @@ export function exceedsBoundsAsOftenAsMeant(
       { what, value, atLeast: 1 - OFF_RATIO_MAX },
     ];
   });
+  return [{ what: "bins with enough samples", value: judged.length, atLeast: 1 }, ...findings];
 }
 
-function coverageOf(dispatcher: unknown): BinCoverage[] {
-  if (!(dispatcher instanceof PoolDispatcher)) return [];
+function coverageOf(dispatcher: Dispatcher): BinCoverage[] {
+  assert(dispatcher instanceof PoolDispatcher, "the core decides unless a policy is named");
   return new Calibration({}, dispatcher.pool.state.calibration).coverage();
 }
 

@@ -4,15 +4,16 @@ import { aReport, replicaIdOf } from "../../support/replica-builders.ts";
 
 const WITHIN_HALF_A_SECOND = { targets: firstTokenWithin(500) };
 
-/** What a replica is foreseen to take whose queue makes it take some quarter of a second. */
+const QUEUED_TOKENS = 120;
+
+/** A pool whose only replica has a queue that takes some quarter of a second. */
 function busyPool() {
   const pool = aReadyPool();
   pool.report(replicaIdOf(0), aReport(2, { queuedUncachedTokens: QUEUED_TOKENS }), 0);
   return pool;
 }
 
-const QUEUED_TOKENS = 120;
-
+/** By when the pool foresees the first token of a request that has all of its time. */
 function foreseenMs(): number {
   const [sent] = only("dispatch", busyPool().offer(anOffer("fresh", WITHIN_HALF_A_SECOND), 1));
   return sent?.dispatch.forecast.ttftMs ?? Infinity;
