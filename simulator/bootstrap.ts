@@ -20,7 +20,7 @@ const RESAMPLES = 2_000;
 /**
  * An upper bound on a share over seeds, by the percentile bootstrap (Efron, 1979). Seeds are drawn, not
  * requests: those of one seed share its bursts and stalls, and are not independent. Zero where no seed
- * has any, so that the number of requests has to be looked at beside it.
+ * has any, so that the number of requests has to be looked at beside it; `NaN` where there may be none.
  */
 export function shareUpperBound(seeds: readonly SeedShare[], options: BootstrapOptions): number {
   return upperBound(seeds, options, (drawn) => {
@@ -30,7 +30,7 @@ export function shareUpperBound(seeds: readonly SeedShare[], options: BootstrapO
       part += share.part;
       whole += share.whole;
     }
-    return whole === 0 ? 0 : part / whole;
+    return part / whole;
   });
 }
 
@@ -53,6 +53,7 @@ function upperBound<Sample>(
   const statistics = Array.from({ length: resamples }, () =>
     statisticOf(samples.map((sample) => samples[Math.floor(random() * samples.length)] ?? sample)),
   ).toSorted((a, b) => a - b);
+  if (statistics.some(Number.isNaN)) return NaN;
   const index = Math.min(resamples - 1, Math.ceil(levelRatio * resamples) - 1);
   return statistics[index] ?? Infinity;
 }

@@ -31,6 +31,11 @@ describe("shareUpperBound()", () => {
     expect(shareUpperBound(withBad, { random })).toBeGreaterThan(0.04);
   });
 
+  test("a share of nothing has no bound, so that it cannot keep one", () => {
+    const nothing = { part: 0, whole: 0 };
+    expect(shareUpperBound([nothing, nothing], { random: seededRandom(6) })).toBeNaN();
+  });
+
   test("is not below the share itself, and needs at least one seed", () => {
     const random = seededRandom(3);
     expect(shareUpperBound([{ part: 3, whole: 10 }], { random })).toBeCloseTo(0.3);
@@ -39,6 +44,10 @@ describe("shareUpperBound()", () => {
 });
 
 describe("meanUpperBound()", () => {
+  test("is no number where a seed has no difference", () => {
+    expect(meanUpperBound([0, 0, NaN, 0], { random: seededRandom(5) })).toBeNaN();
+  });
+
   test("is near the mean when all seeds agree, and far from it when they do not", () => {
     const random = seededRandom(4);
     const agreeing = Array.from({ length: SEEDS }, (_, index) => 1 + 0.001 * index);
