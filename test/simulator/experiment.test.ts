@@ -69,7 +69,7 @@ describe("runExperiment()", () => {
     expect(failed.length).toBeGreaterThan(0);
     expect(Math.max(...failed.map(({ arrivedAtMs }) => arrivedAtMs))).toBeLessThan(3_600);
     const later = records.filter(({ arrivedAtMs }) => arrivedAtMs > 3_600);
-    expect(later.every(({ verdict }) => verdict === "admitted")).toBe(true);
+    expect(new Set(later.map(({ verdict }) => verdict))).toEqual(new Set(["admitted"]));
   });
 
   test("the real core refuses what cannot be in time, and keeps what it admits", () => {

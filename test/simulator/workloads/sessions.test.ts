@@ -26,8 +26,9 @@ function session(seed: number, shape: Partial<SessionShape> = {}) {
 
 test("a turn's prompt holds the prompt and answer before it and something new, and comes after that answer", () => {
   for (let seed = 0; seed < 200; seed += 1) {
-    for (const [index, turn] of session(seed).entries()) {
-      const before = session(seed)[index - 1];
+    const turns = session(seed);
+    for (const [index, turn] of turns.entries()) {
+      const before = turns[index - 1];
       if (before === undefined) continue;
       expect(turn.promptTokens).toBeGreaterThan(before.promptTokens + before.outputTokens);
       expect(turn.atMs).toBeGreaterThanOrEqual(before.atMs + before.outputTokens * 20);
