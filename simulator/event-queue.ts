@@ -7,7 +7,12 @@ interface ScheduledEvent {
   readonly happen: () => void;
 }
 
-/** What is to happen, the earliest first; of one instant, in the order in which it was scheduled. */
+/**
+ * What is to happen, the earliest first; of one instant, in the order in which it was scheduled.
+ *
+ * A heap of its own: events are never moved or found by a key, and without an index of keys, as
+ * `KeyedHeap` has, a million of them take a third of the time.
+ */
 export class EventQueue {
   readonly #events: ScheduledEvent[] = [];
   #scheduled = 0;
