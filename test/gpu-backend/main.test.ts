@@ -1,5 +1,6 @@
 import { createServer } from "node:net";
 import { afterEach, expect, test, vi } from "vitest";
+import { isPortTaken } from "../../cli/stack/engine-child.ts";
 import { type EngineProgram, spawnEngine } from "../support/engine-program.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FakePool, startFakePool } from "../support/fake-pool.ts";
@@ -161,6 +162,8 @@ test(
         message: `Port ${port} on 127.0.0.1 is taken: choose another one with --port`,
       },
     ]);
+    // The command line tells this line from others by its words.
+    expect(isPortTaken(JSON.stringify(program.log[0]))).toBe(true);
   },
   START_MS_MAX,
 );
