@@ -3,8 +3,8 @@ import type { RequestId } from "../protocol/ids.ts";
 import type { Replica } from "../replicas/replica.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { clamped, toPoolRequest } from "./intake.ts";
-import { isUnattainable, latestStartAtMs } from "./latest-start.ts";
 import type { Offer, Rejection } from "./offer.ts";
+import { Patience } from "./patience.ts";
 import type { Option, Placed } from "./placement.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolParts } from "./pool-parts.ts";
@@ -32,6 +32,7 @@ export class Reception {
   readonly #state: PoolState;
   readonly #dispatcher: Dispatcher;
   readonly #refuser: Refuser;
+  readonly #patience: Patience;
   readonly #list: WaitingList;
 
   constructor(parts: PoolParts, state: PoolState, epoch: string) {
@@ -39,6 +40,7 @@ export class Reception {
     this.#state = state;
     this.#dispatcher = new Dispatcher(parts, state, epoch);
     this.#refuser = new Refuser(parts, state);
+    this.#patience = new Patience(parts, state);
     this.#list = new WaitingList(parts.queue, state);
   }
 
@@ -195,7 +197,7 @@ export class Reception {
         if (chosen !== undefined) return [this.#seat(request, chosen, nowMs)];
       } else {
         const fallback = step.kind === "fallback" ? { fallbackModelId: step.modelId } : {};
-        if (reason !== "queue-full") reason = this.#whyNever(request, nowMs) ?? reason;
+        if (reason !== "queue-full") reason = this.#patience.whyNever(request, nowMs) ?? reason;
         const facts = { reason, predictedWaitMs: best?.ttftMs, ...fallback };
         return [this.#refuser.refuse(request, facts, nowMs)];
       }
@@ -219,50 +221,17 @@ export class Reception {
     return shorter;
   }
 
-  /** Why a request that is refused would be at any other moment as well, as things stand. */
-  #whyNever(request: PoolRequest, nowMs: number): "no-replica" | "unattainable" | undefined {
-    const { replicas } = this.#parts;
-    if (latestStartAtMs(request, replicas, nowMs) === undefined) return "no-replica";
-    return isUnattainable(request, replicas, nowMs) ? "unattainable" : undefined;
-  }
-
   /** Lets a request wait, until its target is spent up to a point, or says why it cannot. */
   #letWait(request: PoolRequest, elapsedMsMax: number, nowMs: number): Waits {
-    const { mechanisms, placement, replicas } = this.#parts;
-    const startAtMs = this.#latestStartAtMs(request, nowMs);
-    if (startAtMs === undefined) return { kind: "cannot", reason: "no-replica" };
-    const spentAtMs = mechanisms.drop
-      ? nowMs + elapsedMsMax - elapsedMsOf(request, nowMs)
-      : startAtMs;
-    const dropAtMs = Math.min(startAtMs, spentAtMs);
-    if (dropAtMs <= nowMs || !mechanisms.queue) return { kind: "cannot", reason: "infeasible" };
-    if (mechanisms.drop && !placement.couldEverTake(request, replicas, nowMs)) {
-      return { kind: "cannot", reason: "infeasible" };
-    }
+    const limit = this.#patience.limitOf(request, elapsedMsMax, nowMs);
+    if (limit.kind === "cannot") return limit;
     const room = this.#list.roomFor(request);
     if (room === "full") return { kind: "cannot", reason: "queue-full" };
     const goes = room === "free" ? undefined : this.#list.remove(room);
     const effects =
       goes === undefined ? [] : [this.#refuser.refuse(goes, { reason: "queue-full" }, nowMs)];
-    this.#list.add(request, dropAtMs, nowMs);
+    this.#list.add(request, limit.dropAtMs, nowMs);
     return { kind: "waits", effects };
-  }
-
-  /** The last instant at which the request could begin and be in time; `undefined`: nowhere, ever. */
-  #latestStartAtMs(request: PoolRequest, nowMs: number): number | undefined {
-    const { mechanisms, limits, placement, replicas } = this.#parts;
-    const { relearnUntilMs } = this.#state;
-    const startAtMs = latestStartAtMs(request, replicas, nowMs, (ttftMs, replica) =>
-      placement.ttftBoundMs(request, replica, ttftMs, nowMs),
-    );
-    if (startAtMs !== undefined) {
-      return mechanisms.drop ? startAtMs : request.offeredAtMs + limits.firstTokenMsMax;
-    }
-    const { excludedReplicaIds } = request.offer;
-    const isExpected = [...replicas].some(
-      (replica) => replica.isExpected(nowMs) && !excludedReplicaIds.includes(replica.replicaId),
-    );
-    return isExpected && relearnUntilMs > nowMs ? relearnUntilMs : undefined;
   }
 
   #place(request: PoolRequest, nowMs: number): Placed {
