@@ -108,7 +108,7 @@ describe("requests that begin alike", () => {
     const { batch } = engine.plan(0);
     const rows = batch?.rows ?? [];
     expect(rows.map(({ sequenceId }) => sequenceId)).toEqual(["a", "b"]);
-    if (batch === undefined) return;
+    if (batch === undefined) throw new Error("a and b are planned");
     // What b shares with a is not trusted any more, though a goes on with it.
     const poison = { kind: "failed", message: "Poison" } as const;
     engine.commit(batch, [{ kind: "computed", chosen: { tokenId: 7 } }, poison]);

@@ -62,7 +62,7 @@ describe("whole prompts", () => {
     submitPrompts(engine, [20, 40]);
     const failed = engine.plan(0).batch;
     expect(failed?.totalTokens).toBe(60);
-    if (failed === undefined) return;
+    if (failed === undefined) throw new Error("both are planned");
     engine.rollback(failed);
     engine.submit(aGenerateRequest({ id: "late", promptTokens: tokenRange(10, 9000) }), 0);
     expect(runStep(engine).tokensById).toEqual({ b: 40, a: 20 });
