@@ -6,7 +6,7 @@ import { findLocalRun, RUN_FILE } from "../../cli/run-file.ts";
 import type { SseFrame } from "../../src/protocol/sse.ts";
 import { eventually } from "../support/eventually.ts";
 import type { LiveProgram } from "../support/live-programs.ts";
-import { descendantsOf, isAlive, isStopped } from "../support/live-programs.ts";
+import { descendantsOf, isAlive, isStopped, pidOf } from "../support/live-programs.ts";
 import { RunningStack } from "./support/running-stack.ts";
 import { expectNothingLeft, listPrograms } from "./support/stack-programs.ts";
 
@@ -55,11 +55,9 @@ describe("sluice up", () => {
 
   test("a second Ctrl-C does not wait for an engine that cannot finish", async () => {
     const programs = await startWithPrograms();
-    const [engine] = stack.engines;
-    const reading = Promise.allSettled([
-      readStream(() => process.kill(engine?.pid ?? 0, "SIGSTOP")),
-    ]);
-    await eventually("the stream has begun", () => isStopped(engine?.pid ?? 0));
+    const enginePid = pidOf(stack.engines[0]);
+    const reading = Promise.allSettled([readStream(() => process.kill(enginePid, "SIGSTOP"))]);
+    await eventually("the stream has begun", () => isStopped(enginePid));
     process.kill(stack.pid, "SIGINT");
     // One that follows more closely would count as the same Ctrl-C.
     await sleep(SAME_WISH_PASSED_MS);
@@ -85,7 +83,7 @@ describe("sluice up", () => {
   test("the gateway's death is the end of all, and is told", async () => {
     const programs = await startWithPrograms();
     const wrangler = programs.find(({ commandLine }) => /wrangler-dist/.test(commandLine));
-    process.kill(wrangler?.pid ?? 0, "SIGKILL");
+    process.kill(pidOf(wrangler), "SIGKILL");
     expect(await stack.ended()).toBe("exit code 1");
     expect(stack.eventsOf("failed")).toEqual([
       expect.objectContaining({ sentence: expect.stringMatching(/^The gateway died \(.+\)$/) }),

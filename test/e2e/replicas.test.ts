@@ -4,9 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fetchStatus } from "../../cli/admin-client.ts";
 import type { SseFrame } from "../../src/protocol/sse.ts";
 import { eventually } from "../support/eventually.ts";
-import { descendantsOf, isAlive } from "../support/live-programs.ts";
+import { descendantsOf, pidOf } from "../support/live-programs.ts";
 import type { EngineProbe } from "./support/engine-probe.ts";
 import { RunningStack } from "./support/running-stack.ts";
+import { expectNothingLeft } from "./support/stack-programs.ts";
 
 const MODEL = "sluice-tiny";
 const LAUNCHER = new URL("../../cli/sluice.mjs", import.meta.url).pathname;
@@ -115,7 +116,7 @@ describe("a gateway whose engines are killed", () => {
   test("an engine that dies again and again is given up, and with it everything", async () => {
     const programs = descendantsOf(stack.pid);
     const { name } = await stack.awaitEvent("engine-died");
-    const latest = () => stack.engines.find((engine) => engine.name === name)?.pid ?? 0;
+    const latest = () => pidOf(stack.engines.find((engine) => engine.name === name));
     // One restart was spent above, two are left: whichever life it is in, it is ended.
     for (const lives of [3, 4, 5]) {
       // oxlint-disable-next-line no-await-in-loop
@@ -127,8 +128,6 @@ describe("a gateway whose engines are killed", () => {
     expect(failed?.["sentence"]).toBe(
       `Engine ${String(name)} died again and again (signal SIGKILL)`,
     );
-    expect(programs.filter(({ pid }) => isAlive(pid))).toEqual([]);
-    expect(await stack.listTakenPorts()).toEqual([]);
-    expect(stack.listLeftovers()).toEqual([]);
+    await expectNothingLeft(stack, programs);
   });
 });

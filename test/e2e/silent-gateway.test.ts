@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
+import { pidOf } from "../support/live-programs.ts";
 import { expectNothingLeft, listPrograms } from "./support/stack-programs.ts";
 import { RunningStack } from "./support/running-stack.ts";
 
@@ -12,7 +13,7 @@ test.concurrent.each([0, 1])(
     const programs = listPrograms(stack);
     const workerds = programs.filter(({ commandLine }) => /^\S*workerd /.test(commandLine));
     expect(workerds).toHaveLength(2);
-    process.kill(workerds[index]?.pid ?? 0, "SIGKILL");
+    process.kill(pidOf(workerds[index]), "SIGKILL");
     expect(await stack.ended()).toBe("exit code 1");
     expect(stack.eventsOf("failed")).toEqual([
       expect.objectContaining({

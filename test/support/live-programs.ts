@@ -12,6 +12,15 @@ export function isAlive(pid: number): boolean {
   return stateOf(pid) !== "Z";
 }
 
+/**
+ * The id of a program that has to be there. To put 0 in its place would send a signal to the tests' own
+ * process group.
+ */
+export function pidOf(program: { readonly pid?: number | undefined } | undefined): number {
+  if (program?.pid === undefined) throw new Error("Expected a program that runs, found none");
+  return program.pid;
+}
+
 /** Waits until a program has ended. */
 export function whenDead(pid: number): Promise<void> {
   return eventually(`program ${pid} ends`, () => !isAlive(pid));

@@ -11,6 +11,7 @@ import type { SseFrame } from "../../../src/protocol/sse.ts";
 import { SseDecoder } from "../../../src/protocol/sse.ts";
 import { eventually } from "../../support/eventually.ts";
 import { takeFreePorts } from "../../support/free-ports.ts";
+import { pidOf } from "../../support/live-programs.ts";
 import { writeLocalConfiguration } from "../../support/local-configuration.ts";
 import { EngineProbe } from "./engine-probe.ts";
 
@@ -91,7 +92,7 @@ export class RunningStack {
 
   /** The id of the command line's own program. */
   get pid(): number {
-    return this.#cli.pid ?? 0;
+    return pidOf(this.#cli);
   }
 
   /** The engines that were started last under their names. */
