@@ -23,11 +23,19 @@ interface ScriptedEngine {
 
 const Answers = z.array(z.array(UpstreamStep));
 
+/** A test that forgot a script is told so at once, where silence would be a time-out. */
+const UNSCRIPTED: readonly UpstreamStep[] = [
+  { kind: "head", status: 501, headers: { "content-type": "text/plain" } },
+  { kind: "text", text: "No answer is scripted for this engine" },
+  { kind: "end" },
+];
+
 const engines = new Map<string, ScriptedEngine>();
 
 /**
  * Starts a foreign engine that misbehaves as it is told, for the tests that run inside workerd and
  * cannot listen themselves. A test talks to `/engines/NAME` and steers it under `/control/NAME`.
+ * An engine has many addresses, `/engines/NAME.1` being the next: they are replicas with one script.
  */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = createServer((request, response) => {
@@ -50,7 +58,8 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
 }
 
 async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const [, area, name = "", ...rest] = (request.url ?? "").split("/");
+  const [, area, place = "", ...rest] = (request.url ?? "").split("/");
+  const [name = "", address = "0"] = place.split(".");
   const engine = engineNamed(name);
   const body = await text(request);
   if (area === "control") {
@@ -58,6 +67,7 @@ async function route(request: IncomingMessage, response: ServerResponse): Promis
     return;
   }
   const received = {
+    address: Number(address),
     method: request.method ?? "",
     path: `/${rest.join("/")}`,
     headers: Object.fromEntries(
@@ -71,7 +81,7 @@ async function route(request: IncomingMessage, response: ServerResponse): Promis
     received.closedEarly = !response.writableFinished;
   });
   const steps = engine.answers.length > 1 ? engine.answers.shift() : engine.answers[0];
-  await play(steps ?? [], engine, response);
+  await play(steps ?? UNSCRIPTED, engine, response);
 }
 
 function control(engine: ScriptedEngine, [subject, name = ""]: string[], body: string): unknown {

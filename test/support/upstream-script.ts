@@ -23,6 +23,8 @@ export type UpstreamStep = z.infer<typeof UpstreamStep>;
 
 /** What a scripted upstream saw of one request. */
 export interface ReceivedRequest {
+  /** Which of the engine's addresses it came to, from 0. */
+  readonly address: number;
   readonly method: string;
   /** Below the engine's own base path. */
   readonly path: string;

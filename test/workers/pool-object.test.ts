@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { assert } from "../../src/base/assert.ts";
 import type { Offer } from "../../src/pool/offer.ts";
 import type { PoolStatus } from "../../src/pool/pool-status.ts";
 import { REPLICA_CLOSE_CODES, REPLICA_FRAME_BYTES_MAX } from "../../src/protocol/engine-api.ts";
@@ -382,16 +383,17 @@ describe("a replica's connection", () => {
 describe("the configuration of a pool", () => {
   test("is followed: a removed replica is hung up on, and its lease stays until settled", async () => {
     const { pool, replicas } = await aPoolWithTwoReplicas();
-    const acquired = await Promise.all([pool.acquire(anOffer("a")), pool.acquire(anOffer("b"))]);
-    await pool.configure({ endpointUrls: [URL_A] });
+    const acquired = await pool.acquire(anOffer("a"));
+    assert(acquired.kind === "dispatched", "an idle pool takes a request");
+    const { endpointUrl } = acquired.dispatch;
+    const isFirst = endpointUrl === URL_A;
+    await pool.configure({ endpointUrls: [isFirst ? URL_B : URL_A] });
     advanceClock(6_000);
     await pool.status();
-    expect(await replicas[1]?.closed).toBe(REPLICA_CLOSE_CODES.unknownReplica);
-    const removed = (await pool.status()).replicas.find(({ endpointUrl }) => endpointUrl === URL_B);
+    expect(await replicas[isFirst ? 0 : 1]?.closed).toBe(REPLICA_CLOSE_CODES.unknownReplica);
+    const removed = (await pool.status()).replicas.find((each) => each.endpointUrl === endpointUrl);
     expect(removed).toMatchObject({ state: "removed", outstanding: 1 });
-    for (const each of acquired) {
-      if (each.kind === "dispatched") await each.lease.settle({ kind: "completed" });
-    }
+    await acquired.lease.settle({ kind: "completed" });
     expect((await pool.status()).replicas).toHaveLength(1);
   });
 

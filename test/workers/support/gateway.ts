@@ -44,8 +44,10 @@ export interface TestGateway {
   readonly tenantId: TenantId;
   readonly poolId: PoolId;
   readonly modelId: string;
-  readonly upstreams: readonly Upstream[];
-  /** The first of them. */
+  /**
+   * What all replicas answer: its script does not depend on which of them is asked, as the pool now
+   * and then asks another one than it should, to learn.
+   */
   readonly upstream: Upstream;
   readonly replicas: readonly ConnectedReplica[];
   /** Asks for a completion with the tenant's key. */
@@ -70,11 +72,12 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
   const modelIds = [ModelId.parse(modelId)];
   const [ratio, otherRatio] = wish.guaranteedRatios ?? [0.45, 0.45];
   const upstream = anUpstream();
-  const others = Array.from({ length: replicaCount - 1 }, () => anUpstream());
-  const upstreams = [upstream, ...others];
+  const endpointUrls = Array.from({ length: replicaCount }, (_, address) =>
+    upstream.endpointUrlOf(address),
+  );
   await applyConfiguration(
     aLiveConfiguration({
-      endpointUrls: upstreams.map(({ endpointUrl }) => endpointUrl),
+      endpointUrls,
       pool: { poolId, ...(wish.queueMax !== undefined && { queueMax: wish.queueMax }) },
       model: {
         poolId,
@@ -97,12 +100,12 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
     }),
   );
   const replicas = await Promise.all(
-    upstreams.map(({ endpointUrl }) => connectReplica(endpointUrl, { ...wish.replica, poolId })),
+    endpointUrls.map((endpointUrl) => connectReplica(endpointUrl, { ...wish.replica, poolId })),
   );
   const pool = env.POOLS.getByName(poolId);
   await vi.waitFor(async () => {
     const { replicas: known } = await pool.status(poolId);
-    expect(known.map(({ state }) => state)).toEqual(upstreams.map(() => "ready"));
+    expect(known.map(({ state }) => state)).toEqual(endpointUrls.map(() => "ready"));
   }, WAIT);
   const ask = ({ body, headers, signal, ...asked }: AskWish = {}): Promise<Response> => {
     const init = {
@@ -122,7 +125,7 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
     return decodeDecisions(text).records;
   };
   const names = { key, otherKey, tenantId, poolId, modelId };
-  return { ...names, upstreams, upstream, replicas, ask, poolStatus, decisions };
+  return { ...names, upstream, replicas, ask, poolStatus, decisions };
 }
 
 function sharesOf(poolId: PoolId, guaranteedRatio: number): LiveTenant["shares"] {

@@ -4,6 +4,8 @@ import type { ReceivedRequest, UpstreamStep } from "../../support/upstream-scrip
 /** A scripted engine as a test sees it. */
 export interface Upstream {
   readonly endpointUrl: string;
+  /** Where another replica with the same script is; number 0 is at `endpointUrl`. */
+  endpointUrlOf(address: number): string;
   /** Sets what it answers: one list of steps a request, the last one for all that follow. */
   answerWith(...answers: readonly (readonly UpstreamStep[])[]): Promise<void>;
   openGate(name: string): Promise<void>;
@@ -11,7 +13,7 @@ export interface Upstream {
   requests(): Promise<ReceivedRequest[]>;
 }
 
-/** Returns a fresh engine on loopback that answers nothing until it is told what. */
+/** Returns a fresh engine on loopback that answers 501 until it is told what. */
 export function anUpstream(): Upstream {
   const upstreamUrl = inject("upstreamUrl");
   const name = crypto.randomUUID();
@@ -20,8 +22,10 @@ export function anUpstream(): Upstream {
     const response = await fetch(url, { method: "POST", body });
     return response.json();
   };
+  const endpointUrl = `${upstreamUrl}/engines/${name}`;
   return {
-    endpointUrl: `${upstreamUrl}/engines/${name}`,
+    endpointUrl,
+    endpointUrlOf: (address) => (address === 0 ? endpointUrl : `${endpointUrl}.${address}`),
     async answerWith(...answers) {
       await control("answers", JSON.stringify(answers));
     },
