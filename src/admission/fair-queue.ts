@@ -65,6 +65,10 @@ export class FairQueue {
     this.#costs.charge(tenantId, costMs, weight);
   }
 
+  leadMsOf(tenantId: TenantId): number {
+    return this.#costs.leadMsOf(tenantId);
+  }
+
   correct(tenantId: TenantId, deltaMs: number, weight: number): void {
     this.#costs.correct(tenantId, deltaMs, weight);
   }

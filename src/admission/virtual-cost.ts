@@ -51,6 +51,12 @@ export class VirtualCost {
     return counterMs ?? this.state.floorMs;
   }
 
+  /** How much more a tenant has had than the active one that has had least; 0 where none is active. */
+  leadMsOf(tenantId: TenantId): number {
+    const leastMs = this.#active.firstPriority;
+    return leastMs === undefined ? 0 : Math.max(0, this.counterOf(tenantId) - leastMs);
+  }
+
   /** The active tenants that have had least, least first. */
   first(count: number): TenantId[] {
     return this.#active.firstKeys(count);

@@ -164,6 +164,14 @@ export class WaitQueue {
     this.#rankOf(isInProfile, bandOf(band)).correct(this.#turnOf(tenantId), deltaMs, weight);
   }
 
+  /**
+   * What an account's tenant has had beyond its turn, in predicted GPU-ms: by its weight, beyond the one
+   * of its rank that waits and has had least.
+   */
+  leadMsOf({ tenantId, weight, band, isInProfile }: FairAccount): number {
+    return weight * this.#rankOf(isInProfile, bandOf(band)).leadMsOf(this.#turnOf(tenantId));
+  }
+
   /** The first requests in the order in which they are to be served, few of any one tenant. */
   candidates(nowMs: number, max: number): WaitingRequest[] {
     this.#promote(nowMs);

@@ -42,6 +42,8 @@ export interface PlacementParts {
   readonly calibration: Calibration;
   readonly waits: ReplicaWaits;
   readonly holdBack: HoldBack;
+  /** By how much of its targets a request beyond its guarantee leaves more room than others do. */
+  courtesyRatio(request: PoolRequest, nowMs: number): number;
   /** The tightest TTFT target of those who are guaranteed something and have been here of late. */
   guardedTtftMs(): number;
   readonly mechanisms: Mechanisms;
@@ -73,7 +75,7 @@ export class Placement {
       if (!isFit(replica, request, moment.nowMs)) continue;
       options.push(this.#optionOf(request, replica, replica.loadAt(moment.nowMs), moment.nowMs));
     }
-    const best = this.#hold(options, request, moment.isQueueEmpty);
+    const best = this.#hold(options, request, moment);
     const { random } = this.#parts;
     return { chosen: pickReplica(options, { random, ...PICK_DEFAULTS }), best };
   }
@@ -92,7 +94,7 @@ export class Placement {
     const present = replica.loadAt(moment.nowMs);
     const load = without === undefined ? present : loadWithout(present, without);
     const option = this.#optionOf(request, replica, load, moment.nowMs);
-    this.#hold([option], request, moment.isQueueEmpty);
+    this.#hold([option], request, moment);
     return option.isFeasible;
   }
 
@@ -223,7 +225,7 @@ export class Placement {
   #hold(
     options: readonly Option[],
     request: PoolRequest,
-    isQueueEmpty: boolean,
+    { isQueueEmpty, nowMs }: PlacementMoment,
   ): Option | undefined {
     const { mechanisms, holdBack } = this.#parts;
     const roomiest = roomiestOf(options);
@@ -231,7 +233,8 @@ export class Placement {
     const { headroomRatio } = roomiest;
     const holdRatio = request.isInProfile
       ? 1
-      : holdBack.excessRatio({ queueIsEmpty: isQueueEmpty, headroomRatio });
+      : holdBack.excessRatio({ queueIsEmpty: isQueueEmpty, headroomRatio }) -
+        this.#parts.courtesyRatio(request, nowMs);
     for (const option of options) {
       // On an empty replica there is nobody whose room it could take, and nobody else to learn from.
       const heldRatio = option.sequences === 0 ? 0 : 1 - holdRatio;

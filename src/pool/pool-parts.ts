@@ -1,3 +1,4 @@
+import { courtesyRatio } from "../admission/courtesy.ts";
 import { Displacement } from "../admission/displacement.ts";
 import { HoldBack } from "../admission/hold-back.ts";
 import { RetryAfter } from "../admission/retry-after.ts";
@@ -16,11 +17,13 @@ import { LeaseBook } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import { Placement } from "./placement.ts";
 import type { PoolLimits } from "./pool-limits.ts";
+import type { PoolRequest } from "./pool-request.ts";
 import type { PoolState } from "./pool-state.ts";
 import { ReplicaWaits } from "./replica-waits.ts";
 import { Teacher } from "./teacher.ts";
 import { TenantBook } from "./tenant-book.ts";
 import { TokenEstimate } from "./token-estimate.ts";
+import { accountOf } from "./waiting-list.ts";
 
 /** Replicas come, go and change their speed; what a pool can do is measured anew after so long. */
 const CAPACITY_AGE_MS_MAX = 1_000;
@@ -77,6 +80,7 @@ export class PoolParts {
       calibration: this.#calibration,
       waits: this.waits,
       holdBack: this.holdBack,
+      courtesyRatio: (request, nowMs) => this.#courtesyRatio(request, nowMs),
       guardedTtftMs: () => state.guardedTtftMs ?? Infinity,
       mechanisms,
       random: this.random,
@@ -112,6 +116,10 @@ export class PoolParts {
     if (guardedTtftMs < Infinity) this.#state.guardedTtftMs = guardedTtftMs;
     else delete this.#state.guardedTtftMs;
     if (this.tenants.isAnyBurning(nowMs)) this.holdBack.broken(nowMs);
+  }
+
+  #courtesyRatio(request: PoolRequest, nowMs: number): number {
+    return courtesyRatio(this.queue.leadMsOf(accountOf(request)), this.rateMsPerMs(nowMs));
   }
 
   /** Follows the configuration's replicas, and forgets what is remembered of those that have left. */

@@ -17,6 +17,8 @@ function queueWith(...requests: Parameters<typeof waiting>[]): WaitQueue {
   return queue;
 }
 
+const accountOf = (tenantId: string, weight = 1) => waiting("any", { tenantId, weight });
+
 describe("order", () => {
   test("those in profile come before all excess, lower bands before higher", () => {
     const queue = queueWith(
@@ -177,6 +179,26 @@ test("what is charged for a request is charged in the band that it had come to",
   expect(order(queue, 4_000)).toEqual(["a", "b"]);
   queue.correct(account, 5);
   expect(order(queue, 4_000)).toEqual(["b", "a"]);
+});
+
+describe("a lead", () => {
+  test("is what a tenant was charged beyond the one that waits and has had least", () => {
+    const queue = queueWith(["behind", { tenantId: "b" }]);
+    queue.charge(accountOf("a", 2), 80);
+    expect(queue.leadMsOf(accountOf("a", 2))).toBe(80);
+    expect(queue.leadMsOf(accountOf("b"))).toBe(0);
+    queue.charge(accountOf("b"), 15);
+    // By weight: the other has had 15 ms for each part of its weight.
+    expect(queue.leadMsOf(accountOf("a", 2))).toBe(80 - 2 * 15);
+  });
+
+  test("is over nobody where nobody waits, or only those of another rank", () => {
+    const queue = queueWith(["urgent", { tenantId: "b", band: 0 }]);
+    const lower = { ...accountOf("a"), band: 1 };
+    queue.charge(lower, 80);
+    expect(queue.leadMsOf(lower)).toBe(0);
+    expect(new WaitQueue().leadMsOf(accountOf("a"))).toBe(0);
+  });
 });
 
 describe("fairness", () => {

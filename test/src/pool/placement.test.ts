@@ -9,6 +9,7 @@ import { toPoolRequest } from "../../../src/pool/intake.ts";
 import type { Mechanisms } from "../../../src/pool/mechanisms.ts";
 import { ALL_MECHANISMS } from "../../../src/pool/mechanisms.ts";
 import type { Offer } from "../../../src/pool/offer.ts";
+import type { PlacementParts } from "../../../src/pool/placement.ts";
 import { Placement } from "../../../src/pool/placement.ts";
 import type { PoolRequest } from "../../../src/pool/pool-request.ts";
 import { ReplicaWaits } from "../../../src/pool/replica-waits.ts";
@@ -47,14 +48,20 @@ function replicaWith(index: number, { speedRatio = 1, queuedTokens = 0, running 
   return replica;
 }
 
-function aPlacement(mechanisms: Partial<Mechanisms> = {}, seed = 1): Placement {
+function aPlacement(
+  mechanisms: Partial<Mechanisms> = {},
+  seed = 1,
+  parts: Partial<PlacementParts> = {},
+): Placement {
   return new Placement({
     calibration: new Calibration(),
     waits: new ReplicaWaits(new OutputLengths()),
     holdBack: new HoldBack(),
+    courtesyRatio: () => 0,
     guardedTtftMs: () => Infinity,
     mechanisms: { ...ALL_MECHANISMS, ...mechanisms },
     random: seededRandom(seed),
+    ...parts,
   });
 }
 
@@ -93,6 +100,14 @@ function requestOf({
 }): PoolRequest {
   const tpot = { percentileRatio: 0.99, limitMs: tpotMs };
   return aRequest({ promptBytes, targets: { ...firstTokenWithin(ttftMs), tpot } }, isInProfile);
+}
+
+/** What is left on a replica with so many requests where others wait. */
+function headroomFor(isInProfile: boolean, running: number, parts: Partial<PlacementParts> = {}) {
+  const replicas = [replicaWith(0, { running })];
+  const moment = { ...NOW, isQueueEmpty: false };
+  const { best } = aPlacement({}, 1, parts).place(aRequest({}, isInProfile), replicas, moment);
+  return best?.headroomRatio ?? NaN;
 }
 
 describe("Placement", () => {
@@ -167,6 +182,13 @@ describe("Placement", () => {
       if (could(true, false) && !could(false, false)) heldBack += 1;
     }
     expect(heldBack).toBeGreaterThan(0);
+  });
+
+  test("whose tenant is ahead leaves more of a busy replica, unless it is within its guarantee", () => {
+    const ahead: Partial<PlacementParts> = { courtesyRatio: () => 0.1 };
+    expect(headroomFor(false, 4, ahead)).toBeCloseTo(headroomFor(false, 4) - 0.1);
+    expect(headroomFor(true, 4, ahead)).toBe(headroomFor(true, 4));
+    expect(headroomFor(false, 0, ahead)).toBe(headroomFor(false, 0));
   });
 
   test("without admission everything goes somewhere, and to where it suffers least", () => {

@@ -1,0 +1,19 @@
+/** So much of its targets a tenant leaves at the most, to those who have had less than it. */
+const RATIO_MAX = 0.1;
+/** A tenant that is ahead by what the whole pool does in this time leaves all of that. */
+const FULL_LEAD_MS = 1_000;
+
+/**
+ * By how much of its targets a tenant's excess leaves more room than that of others, in [0, 1]: the more,
+ * the further it is ahead of somebody who waits. `leadMs` is what it has had beyond its turn, in
+ * GPU-ms; `rateMsPerMs` is what the pool has of them in a millisecond.
+ *
+ * Turns alone do not make shares. Whoever is next often does not fit just now, and then the room, which
+ * must not stay empty, goes to whoever does: without this, two tenants of weights two and one get the
+ * same. Where both always wait, a few points of room are enough to let the one behind catch up; where
+ * the one behind could not use it, a few points are all that is lost.
+ */
+export function courtesyRatio(leadMs: number, rateMsPerMs: number): number {
+  if (leadMs <= 0 || rateMsPerMs <= 0) return 0;
+  return RATIO_MAX * Math.min(1, leadMs / rateMsPerMs / FULL_LEAD_MS);
+}
