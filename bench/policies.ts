@@ -1,11 +1,12 @@
 import * as z from "zod";
 import { countFlag, flagSwitch } from "../cli/flags.ts";
+import { sustainableBasisOf } from "../simulator/experiment.ts";
 import type { HardwareProfile } from "../simulator/hardware-profile.ts";
 import { LLAMA_8B_H200, slowed } from "../simulator/hardware-profile.ts";
 import { burst, noisyNeighbour, priceMixDrift, steady } from "../simulator/workloads/scenarios.ts";
 import { describeMachine } from "./support/machine.ts";
 import type { Contender, RunLength, Scenario, Standing } from "./support/policy-run.ts";
-import { standingOf, sustainableBasis } from "./support/policy-run.ts";
+import { standingOf } from "./support/policy-run.ts";
 import { runProgram } from "./support/run-program.ts";
 
 const FLAGS = z.object({
@@ -85,14 +86,14 @@ function poolOf(profile: HardwareProfile = LLAMA_8B_H200): HardwareProfile[] {
 
 function steadyAt(loadRatio: number): Scenario {
   const profiles = poolOf();
-  const workload = steady(sustainableBasis(profiles), { loadRatio });
+  const workload = steady(sustainableBasisOf(profiles), { loadRatio });
   return { name: `${loadRatio}×`, profiles, workload };
 }
 
 /** What may go wrong, most of it while there is room to spare. */
 function troubles({ warmUpMs, measuredMs }: RunLength): Scenario[] {
   const profiles = poolOf();
-  const basis = sustainableBasis(profiles);
+  const basis = sustainableBasisOf(profiles);
   const fromMs = warmUpMs;
   const untilMs = warmUpMs + measuredMs / 4;
   const always = { atMs: fromMs, forMs: LASTS_MS } as const;
@@ -142,7 +143,7 @@ function troubles({ warmUpMs, measuredMs }: RunLength): Scenario[] {
     {
       name: "four replicas are 2.5 times slower than four others, at 0.9×",
       profiles: mixed,
-      workload: steady(sustainableBasis(mixed), { loadRatio: 0.9 }),
+      workload: steady(sustainableBasisOf(mixed), { loadRatio: 0.9 }),
     },
   ];
 }

@@ -11,7 +11,7 @@ import type { Log } from "./log.ts";
 import { PromptEncoder } from "./prompt-encoder.ts";
 import { createApp } from "./server/app.ts";
 import type { ServedModel } from "./server/app-context.ts";
-import { DispatchTracker } from "./server/dispatch-tracker.ts";
+import { DispatchTracker } from "./engine/dispatch-tracker.ts";
 import { createEngineMetrics } from "./server/engine-metrics.ts";
 import { listen, type Listener } from "./server/listen.ts";
 import { ReportLink } from "./server/report-link.ts";

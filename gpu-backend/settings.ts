@@ -1,6 +1,7 @@
 import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
+import { isLoopbackHost } from "../src/base/loopback-host.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
 import { type Flag, readFlags } from "./read-flags.ts";
 
@@ -165,7 +166,7 @@ function problemsOfSecret(
 ): string[] {
   if (secret === undefined) {
     const reasons = [
-      ...(isLoopback(texts["host"] ?? "")
+      ...(isLoopbackHost(texts["host"] ?? "")
         ? []
         : [`--host ${texts["host"]} is reachable by others`]),
       ...(texts["pool-url"] === undefined ? [] : ["--pool-url needs it to be let in"]),
@@ -179,10 +180,6 @@ function problemsOfSecret(
     `${SECRET_VARIABLE}: expected at least ${SECRET_CHARACTERS_MIN} printable ASCII characters ` +
       `without spaces, found ${secret.length} characters`,
   ];
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
 /** Addresses to listen on, all of the machine's, that are none to connect to. */

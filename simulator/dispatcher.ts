@@ -24,3 +24,11 @@ export interface Dispatcher extends Omit<ReplicaListener, "events"> {
   /** Throws when a law of its own is broken. */
   checkInvariants(): void;
 }
+
+/** Sees what is decided, and changes nothing of it. */
+export interface DispatchWatch {
+  /** A listener that hears what the given one does. */
+  listener(listener: VerdictListener): VerdictListener;
+  /** The same dispatcher, whose calls are seen. */
+  dispatcher<Kind extends Dispatcher>(dispatcher: Kind): Kind;
+}

@@ -1,7 +1,9 @@
 import { PoolId, ReplicaId } from "../src/protocol/ids.ts";
+import { capacityOf } from "../src/pool/capacity.ts";
 import type { Mechanisms } from "../src/pool/mechanisms.ts";
 import { LivePool } from "../src/tenants/live-configuration.ts";
 import type { ClientBehaviour } from "./client.ts";
+import type { Dispatcher, DispatchWatch, VerdictListener } from "./dispatcher.ts";
 import type { Fault } from "./faults.ts";
 import { scheduleFault } from "./faults.ts";
 import type { GatewayTimeouts } from "./gateway.ts";
@@ -9,7 +11,7 @@ import type { HardwareProfile } from "./hardware-profile.ts";
 import type { Policy } from "./policies/policy.ts";
 import { PolicyDispatcher } from "./policy-dispatcher.ts";
 import { PoolDispatcher } from "./pool-dispatcher.ts";
-import { costReferenceOf, priceOf } from "./reference-cost.ts";
+import { priceOf, speedOf, SUSTAINABLE_RATIO } from "./reference-cost.ts";
 import type { RequestRecord } from "./request-record.ts";
 import { Scorecard } from "./scorecard.ts";
 import type { SimulatedReplicaOptions } from "./simulated-replica.ts";
@@ -17,6 +19,7 @@ import { replicaUrl, Simulation, tenantsOf } from "./simulation.ts";
 import type { LoadBasis } from "./workloads/scenarios.ts";
 import { generateArrivals } from "./workloads/workload.ts";
 import type { Workload } from "./workloads/workload.ts";
+import type { World } from "./world.ts";
 
 /** One run whose outcome is counted: a workload on a pool, under the real core or a policy. */
 export interface ExperimentOptions {
@@ -36,6 +39,8 @@ export interface ExperimentOptions {
   readonly engine?: Pick<SimulatedReplicaOptions, "policy" | "keepsTbt">;
   /** When replicas are given up that say nothing; as a gateway's configuration has it unless given. */
   readonly timeouts?: GatewayTimeouts;
+  /** Sees every verdict of this run. */
+  readonly createWatch?: () => DispatchWatch;
   /** Is shown every request that has ended, counted or not. */
   readonly onRecord?: (record: RequestRecord) => void;
 }
@@ -50,16 +55,18 @@ const QUEUE_MAX = 10_000;
 const DRAIN_MS = 120_000;
 const EVENTS_MAX = 2 ** 31;
 
-/** What a load of 1 means on a pool: all of its replicas' time, by the reference cost. */
+/** What a load of 1 means on a pool: all of its replicas' time, as the core itself reckons it. */
 export function loadBasisOf(profiles: readonly HardwareProfile[]): LoadBasis {
-  const [first] = profiles;
-  if (first === undefined) throw new RangeError("Expected at least one replica, found none");
-  const reference = costReferenceOf(first);
-  const capacityPerSecond = profiles.reduce(
-    (sum, { tokenMs }) => sum + (1000 * first.tokenMs) / tokenMs,
-    0,
-  );
-  return { price: (size) => priceOf(size, reference), capacityPerSecond };
+  const capacity = capacityOf(profiles.map(speedOf));
+  if (capacity === undefined) throw new RangeError("Expected at least one replica, found none");
+  const { reference, rateMsPerMs } = capacity;
+  return { price: (size) => priceOf(size, reference), capacityPerSecond: 1000 * rateMsPerMs };
+}
+
+/** What a load of 1 means where it is to be what least-outstanding just sustains. */
+export function sustainableBasisOf(profiles: readonly HardwareProfile[]): LoadBasis {
+  const { price, capacityPerSecond } = loadBasisOf(profiles);
+  return { price, capacityPerSecond: SUSTAINABLE_RATIO * capacityPerSecond };
 }
 
 /** The configuration of a pool with so many replicas. */
@@ -77,7 +84,7 @@ export function livePoolOf(replicas: number): LivePool {
 
 /** Runs an experiment to its end. The same options give the same result. */
 export function runExperiment(options: ExperimentOptions): ExperimentResult {
-  const { seed, profiles, workload, warmUpMs, createPolicy, mechanisms, onRecord } = options;
+  const { seed, profiles, workload, warmUpMs, createPolicy, onRecord } = options;
   const untilMs = warmUpMs + options.measuredMs;
   const { price } = loadBasisOf(profiles);
   const scorecard = new Scorecard({
@@ -86,15 +93,11 @@ export function runExperiment(options: ExperimentOptions): ExperimentResult {
     untilMs,
     priceOf: ({ spec }) => price(spec),
   });
-  const pool = livePoolOf(profiles.length);
   const simulation = new Simulation({
     seed,
     profiles,
     tenants: tenantsOf(workload),
-    createDispatcher: (world, listener) =>
-      createPolicy === undefined
-        ? new PoolDispatcher({ pool, ...(mechanisms && { mechanisms }) }, world, listener)
-        : new PolicyDispatcher(createPolicy(), world, listener),
+    createDispatcher: (world, listener) => dispatcherOf(options, world, listener),
     onRecord: (record) => {
       scorecard.add(record);
       onRecord?.(record);
@@ -111,4 +114,19 @@ export function runExperiment(options: ExperimentOptions): ExperimentResult {
   simulation.send(generateArrivals(workload, world.randomFor("workload"), untilMs));
   world.runToEnd({ endAtMs: untilMs + DRAIN_MS, eventsMax: EVENTS_MAX });
   return { scorecard, simulation };
+}
+
+function dispatcherOf(
+  { profiles, createPolicy, mechanisms, createWatch }: ExperimentOptions,
+  world: World,
+  listener: VerdictListener,
+): Dispatcher {
+  const watch = createWatch?.();
+  const heard = watch?.listener(listener) ?? listener;
+  const pool = { pool: livePoolOf(profiles.length), ...(mechanisms && { mechanisms }) };
+  const dispatcher =
+    createPolicy === undefined
+      ? new PoolDispatcher(pool, world, heard)
+      : new PolicyDispatcher(createPolicy(), world, heard);
+  return watch?.dispatcher(dispatcher) ?? dispatcher;
 }

@@ -1,4 +1,5 @@
 import { assert } from "../src/base/assert.ts";
+import { drawSeed } from "../src/base/random.ts";
 import type { Mechanisms } from "../src/pool/mechanisms.ts";
 import type { Offer, Outcome } from "../src/pool/offer.ts";
 import type { PoolCall } from "../src/pool/pool-call.ts";
@@ -119,7 +120,7 @@ export class PoolDispatcher implements Dispatcher {
     this.#pool = new Pool({
       epoch: `life-${this.#lives}`,
       startedAtMs: this.#nowMs,
-      seed: Math.floor(this.#world.randomFor(`life ${this.#lives} of the pool`)() * 2 ** 32),
+      seed: drawSeed(this.#world.randomFor(`life ${this.#lives} of the pool`)),
       ...(mechanisms !== undefined && { mechanisms }),
       ...(limits !== undefined && { limits }),
     });

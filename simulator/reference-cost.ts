@@ -1,5 +1,6 @@
 import type { CostReference } from "../src/forecast/request-cost.ts";
-import { referenceSequences, requestCostMs } from "../src/forecast/request-cost.ts";
+import { requestCostMs } from "../src/forecast/request-cost.ts";
+import type { ReplicaSpeed } from "../src/pool/capacity.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
 import type { RequestSize } from "./workloads/arrival.ts";
 
@@ -15,11 +16,13 @@ const EXPECTED_HIT_RATIO = 0.5;
 export const SUSTAINABLE_RATIO = 1.14;
 
 /**
- * What requests cost on a machine, by a linear fit that stays as it is whatever happens: the unit in
+ * What steps take on a machine, by a linear fit that stays as it is whatever happens: it gives the unit in
  * which loads are set and goodputs weighed, so that they mean the same under every policy.
  */
-export function costReferenceOf(profile: HardwareProfile): CostReference {
+export function speedOf(profile: HardwareProfile): ReplicaSpeed {
   return {
+    speedRatio: 1,
+    sequencesMax: profile.sequencesMax,
     step: {
       fixedMs: profile.weightsMs + profile.launchMs,
       tokenMs: profile.tokenMs,
@@ -27,7 +30,6 @@ export function costReferenceOf(profile: HardwareProfile): CostReference {
       sequenceMs: profile.sequenceMs,
       kvTokenMs: profile.kvTokenMs,
     },
-    referenceSequences: referenceSequences(profile.sequencesMax),
   };
 }
 

@@ -1,4 +1,5 @@
-import { REPORT_COALESCE_MS, REPORT_INTERVAL_MS } from "../src/protocol/engine-api.ts";
+import { ReportSchedule } from "../gpu-backend/engine/report-schedule.ts";
+import { REPORT_INTERVAL_MS } from "../src/protocol/engine-api.ts";
 import type { ReplicaHello, ReplicaReport } from "../src/protocol/engine-api.ts";
 import { ReplicaId } from "../src/protocol/ids.ts";
 import type { Random } from "../src/base/random.ts";
@@ -57,8 +58,9 @@ export class ReplicaLink {
   /** Counts connections, so that what was sent on an old one is not heard on the next. */
   #connection = 0;
   #sequence = 0;
-  #sentAtMs = -Infinity;
-  #dueAtMs = Infinity;
+  #schedule = new ReportSchedule();
+  /** When the timer of the next report ends; `Infinity` without one. */
+  #timerAtMs = Infinity;
 
   constructor(options: ReplicaLinkOptions) {
     const { world, listener } = options;
@@ -73,7 +75,11 @@ export class ReplicaLink {
         if (heard.length === 0) return;
         world.after(options.delayMs, () => listener.events(this.replicaId, heard));
       },
-      onChange: () => this.#reportBy(Math.max(world.nowMs, this.#sentAtMs + REPORT_COALESCE_MS)),
+      onChange: () => {
+        if (!this.#isConnected) return;
+        this.#schedule.changed(world.nowMs);
+        this.#armReport();
+      },
     });
   }
 
@@ -103,14 +109,14 @@ export class ReplicaLink {
     this.#isConnected = true;
     this.#connection += 1;
     this.#sequence = 0;
-    this.#sentAtMs = -Infinity;
+    this.#schedule = new ReportSchedule();
+    this.#timerAtMs = Infinity;
     const connection = this.#connection;
     const { hello } = this.replica;
     world.after(delayMs, () => {
       if (connection === this.#connection) listener.connected(hello);
     });
-    this.#dueAtMs = Infinity;
-    this.#reportBy(world.nowMs);
+    this.#armReport();
   }
 
   /** The connection breaks; requests live on. */
@@ -144,24 +150,27 @@ export class ReplicaLink {
     return heard;
   }
 
-  /** Sees to it that a report is sent by an instant, if the replica is connected. */
-  #reportBy(atMs: number): void {
-    if (!this.#isConnected || atMs >= this.#dueAtMs) return;
-    this.#dueAtMs = atMs;
+  /** Sees to it that the next report is sent when it is due. */
+  #armReport(): void {
+    const { world } = this.#options;
+    const atMs = Math.max(world.nowMs, this.#schedule.dueAtMs());
+    if (atMs >= this.#timerAtMs) return;
+    this.#timerAtMs = atMs;
     const connection = this.#connection;
-    this.#options.world.at(atMs, () => {
-      if (connection !== this.#connection || this.#dueAtMs !== atMs) return;
-      this.#dueAtMs = Infinity;
-      // A process that does not run does not report either.
-      if (this.replica.isUp && !this.replica.isFrozen) this.#report();
-      this.#reportBy(this.#options.world.nowMs + REPORT_INTERVAL_MS);
+    world.at(atMs, () => {
+      if (connection !== this.#connection || this.#timerAtMs !== atMs) return;
+      this.#timerAtMs = Infinity;
+      // A process that does not run does not report either; once it does, that is a change.
+      if (!this.replica.isUp || this.replica.isFrozen) return;
+      this.#report();
+      this.#schedule.sent(world.nowMs);
+      this.#armReport();
     });
   }
 
   #report(): void {
-    const { world, delayMs, reportFaults = NO_REPORT_FAULTS } = this.#options;
+    const { delayMs, reportFaults = NO_REPORT_FAULTS } = this.#options;
     this.#sequence += 1;
-    this.#sentAtMs = world.nowMs;
     const report = this.replica.report(this.#sequence);
     // Drawn even where nothing can fail, so that faults change nothing else of a history.
     const isLost = this.#random() < reportFaults.lostRatio;

@@ -1,14 +1,13 @@
 import { parseArgs } from "node:util";
 import { ChaoticWorld } from "./chaotic-world.ts";
-import { loadBasisOf, runExperiment } from "./experiment.ts";
+import { runExperiment, sustainableBasisOf } from "./experiment.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
 import { PROFILES } from "./hardware-profile.ts";
 import type { Policy } from "./policies/policy.ts";
 import type { PolicyName } from "./policies/reference-policies.ts";
 import { REFERENCE_POLICIES } from "./policies/reference-policies.ts";
-import { SUSTAINABLE_RATIO } from "./reference-cost.ts";
 import type { Score } from "./scorecard.ts";
-import { steady } from "./workloads/scenarios.ts";
+import { requestRates, steady } from "./workloads/scenarios.ts";
 import type { Workload } from "./workloads/workload.ts";
 
 const HELP = `Usage: npm run simulate -- [flags]
@@ -29,7 +28,6 @@ numbers on every machine.
 `;
 
 const WARM_UP_MS = 30_000;
-const PER_MS = 1 / 1000;
 const COLUMNS: readonly string[] = [
   "tenant",
   "offered",
@@ -58,8 +56,9 @@ function main(argv: string[]): void {
   }
   const profile = oneOf("profile", PROFILES, values.profile);
   const profiles = Array.from({ length: positive("replicas", values.replicas) }, () => profile);
-  const loadRatio = positive("load", values.load) * SUSTAINABLE_RATIO;
-  const workload = steady(loadBasisOf(profiles), { loadRatio });
+  const loadRatio = positive("load", values.load);
+  const basis = sustainableBasisOf(profiles);
+  const workload = steady(basis, { loadRatio });
   const measuredMs = positive("minutes", values.minutes) * 60_000;
   const settings = { workload, profiles, limit: positive("limit", values.limit) };
   const createPolicy = policyOf(values.policy, settings);
@@ -71,7 +70,7 @@ function main(argv: string[]): void {
     measuredMs,
     ...(createPolicy !== undefined && { createPolicy }),
   });
-  const capacityMs = profiles.length * measuredMs * SUSTAINABLE_RATIO;
+  const capacityMs = (basis.capacityPerSecond * measuredMs) / 1000;
   printScores([...scorecard.tenants, scorecard.total], capacityMs);
 }
 
@@ -114,15 +113,9 @@ function policyOf(
   if (name === "sluice") return undefined;
   const create = oneOf<(typeof REFERENCE_POLICIES)[PolicyName]>("policy", REFERENCE_POLICIES, name);
   const { workload, profiles, limit } = settings;
-  const sustainable = steady(loadBasisOf(profiles), {
-    loadRatio: SUSTAINABLE_RATIO,
-    profiles: workload.tenants.map(({ profile }) => profile),
-  });
-  const requestsPerMs = new Map(
-    sustainable.tenants.map(({ profile, startsPerSecond }) => [
-      profile.name,
-      startsPerSecond * PER_MS,
-    ]),
+  const requestsPerMs = requestRates(
+    sustainableBasisOf(profiles),
+    workload.tenants.map(({ profile }) => profile),
   );
   const initialLimit = limit * profiles.length;
   return () => create({ requestsPerMs, outstandingMax: limit, initialLimit });

@@ -3,6 +3,7 @@ import type { Random } from "../src/base/random.ts";
 import type { ReplicaHello, ReplicaReport } from "../src/protocol/engine-api.ts";
 import type { Batch } from "../gpu-backend/engine/batch.ts";
 import { workOf } from "../gpu-backend/engine/batch-work.ts";
+import { DispatchTracker, parseDispatchMark } from "../gpu-backend/engine/dispatch-tracker.ts";
 import { Engine } from "../gpu-backend/engine/engine.ts";
 import type { GenerateEvent } from "../gpu-backend/engine/generate-request.ts";
 import { GREEDY_SAMPLING } from "../gpu-backend/engine/generate-request.ts";
@@ -54,7 +55,7 @@ export class SimulatedReplica {
   #heldStep: (() => void) | undefined;
   #isDraining = false;
   #slowdownRatio = 1;
-  #lastDispatch: ReplicaReport["lastDispatch"] = null;
+  #dispatches = new DispatchTracker();
 
   constructor(options: SimulatedReplicaOptions) {
     this.#options = options;
@@ -100,7 +101,7 @@ export class SimulatedReplica {
       kind: "report",
       sequence,
       ...toReportedState(this.#engine.load(), this.#meter.measurements, world.nowMs, {
-        lastDispatch: this.#lastDispatch,
+        lastDispatch: this.#dispatches.last ?? null,
         draining: this.#isDraining,
       }),
     };
@@ -184,7 +185,7 @@ export class SimulatedReplica {
     if (this.#isUp) return;
     this.#isUp = true;
     this.#isDraining = false;
-    this.#lastDispatch = null;
+    this.#dispatches = new DispatchTracker();
     this.#meter = warmedUp(this.#options.profile);
     this.#engine = this.#start();
   }
@@ -219,12 +220,9 @@ export class SimulatedReplica {
   }
 
   #note(dispatch: string): void {
-    const separator = dispatch.lastIndexOf(".");
-    const epoch = dispatch.slice(0, separator);
-    const number = Number(dispatch.slice(separator + 1));
-    const last = this.#lastDispatch;
-    if (last?.epoch === epoch && last.number >= number) return;
-    this.#lastDispatch = { epoch, number };
+    const mark = parseDispatchMark(dispatch);
+    assert(mark !== undefined, "a pool marks its dispatches as engines read them");
+    this.#dispatches.note(mark);
   }
 
   #step(): void {

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { SECRET_LENGTH_MIN } from "../src/protocol/secret-length.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
 
@@ -15,7 +16,6 @@ export interface Settings {
   readonly replicaSecret: string;
 }
 
-const SECRET_LENGTH_MIN = 32;
 const CACHE_MASTER_BYTES = 32;
 
 /**

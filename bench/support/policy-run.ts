@@ -3,13 +3,11 @@ import type { AttainmentCounts } from "../../src/slo/attainment-window.ts";
 import type { Goodput } from "../../src/slo/goodput.ts";
 import { toGoodput } from "../../src/slo/goodput.ts";
 import type { Fault } from "../../simulator/faults.ts";
-import { loadBasisOf, runExperiment } from "../../simulator/experiment.ts";
+import { runExperiment, sustainableBasisOf } from "../../simulator/experiment.ts";
 import type { HardwareProfile } from "../../simulator/hardware-profile.ts";
 import type { PolicyName } from "../../simulator/policies/reference-policies.ts";
 import { REFERENCE_POLICIES } from "../../simulator/policies/reference-policies.ts";
-import { SUSTAINABLE_RATIO } from "../../simulator/reference-cost.ts";
-import { expectedRequestPrice } from "../../simulator/workloads/request-sampler.ts";
-import type { LoadBasis } from "../../simulator/workloads/scenarios.ts";
+import { requestRates } from "../../simulator/workloads/scenarios.ts";
 import type { Workload } from "../../simulator/workloads/workload.ts";
 
 /** What happens: who asks for what, on which replicas, and what breaks. */
@@ -49,13 +47,6 @@ export interface Standing {
 }
 
 const OUTSTANDING_MAX = 100;
-const PER_MS = 1 / 1000;
-
-/** What a load of 1 means on these replicas: what least-outstanding just sustains. */
-export function sustainableBasis(profiles: readonly HardwareProfile[]): LoadBasis {
-  const { price, capacityPerSecond } = loadBasisOf(profiles);
-  return { price, capacityPerSecond: capacityPerSecond * SUSTAINABLE_RATIO };
-}
 
 /** Lets a contender decide in a scenario, once for each seed. */
 export function standingOf(scenario: Scenario, contender: Contender, length: RunLength): Standing {
@@ -97,17 +88,13 @@ function meanCostMs({ offered, offeredCostMs }: AttainmentCounts): number {
   return offered === 0 ? 0 : offeredCostMs / offered;
 }
 
-/** `undefined` is the core. Rates are what each tenant's part of the sustainable load would be. */
+/** `undefined` is the core. */
 function policyOf({ policy, outstandingMax = OUTSTANDING_MAX }: Contender, scenario: Scenario) {
   if (policy === "sluice") return undefined;
   const { profiles, workload } = scenario;
-  const { price, capacityPerSecond } = sustainableBasis(profiles);
-  const weights = workload.tenants.reduce((sum, { profile }) => sum + profile.share.weight, 0);
-  const requestsPerMs = new Map(
-    workload.tenants.map(({ profile }) => {
-      const costPerSecond = (capacityPerSecond * profile.share.weight) / weights;
-      return [profile.name, (costPerSecond / expectedRequestPrice(profile, price)) * PER_MS];
-    }),
+  const requestsPerMs = requestRates(
+    sustainableBasisOf(profiles),
+    workload.tenants.map(({ profile }) => profile),
   );
   const initialLimit = outstandingMax * profiles.length;
   return () => REFERENCE_POLICIES[policy]({ requestsPerMs, outstandingMax, initialLimit });

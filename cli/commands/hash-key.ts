@@ -8,7 +8,7 @@ import { FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 import { keyHasher } from "../read-configuration.ts";
 import { requireSecret } from "../require-secret.ts";
 import { findLocalRun } from "../run-file.ts";
-import { SECRET_LENGTH_MIN } from "../stack/secrets.ts";
+import { SECRET_LENGTH_MIN } from "../../src/protocol/secret-length.ts";
 
 const FLAGS = z.object({
   name: z

@@ -1,6 +1,6 @@
 import type { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import type { DemoKey } from "./stack-event.ts";
-import { isLoopbackHost } from "./stack-plan.ts";
+import { isLoopbackHost } from "../../src/base/loopback-host.ts";
 import * as z from "zod";
 
 const DEMO_KEY_PREFIX = "sk-sluice-demo-";

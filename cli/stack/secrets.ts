@@ -1,10 +1,9 @@
 import { randomBytes } from "node:crypto";
 import * as z from "zod";
+import { SECRET_LENGTH_MIN } from "../../src/protocol/secret-length.ts";
 import { CommandFailure } from "../command.ts";
 
 const SECRET_BYTES = 32;
-/** The Worker takes no shorter one. */
-export const SECRET_LENGTH_MIN = 32;
 const SECRET_LENGTH_MAX = 512;
 // Of characters that an env file carries without quoting.
 const SECRET = new RegExp(`^[\\w.~+/=-]{${SECRET_LENGTH_MIN},${SECRET_LENGTH_MAX}}$`);

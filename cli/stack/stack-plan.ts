@@ -1,3 +1,4 @@
+import { isLoopbackHost } from "../../src/base/loopback-host.ts";
 import { ReplicaId } from "../../src/protocol/ids.ts";
 import type { LiveConfiguration, LiveReplica } from "../../src/tenants/live-configuration.ts";
 
@@ -96,13 +97,6 @@ function atLaterPort(replica: LiveReplica, offset: number): LiveReplica {
   const url = new URL(replica.endpointUrl);
   url.port = String(toAddress(replica.endpointUrl).port + offset);
   return { ...replica, replicaId: ReplicaId.parse(url.origin), endpointUrl: url.origin };
-}
-
-const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)$/;
-
-/** Says whether a host, as a URL or a flag has it, is reached from this machine alone. */
-export function isLoopbackHost(host: string): boolean {
-  return LOOPBACK.test(host);
 }
 
 /** The engine speaks plain HTTP at its root, so only such a URL can be one that we start. */

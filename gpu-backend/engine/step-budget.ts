@@ -1,4 +1,5 @@
 import type { Sequence } from "./sequence.ts";
+import { KEPT_TARGET_RATIO, PREFILL_TOKENS_MIN } from "../../src/step-cost/kept-gaps.ts";
 import {
   addWork,
   NO_WORK,
@@ -6,11 +7,6 @@ import {
   type StepWork,
   workOfChunk,
 } from "../../src/step-cost/step-model.ts";
-
-/** A prediction is a mean, and about half of the steps take longer. */
-const KEPT_TARGET_RATIO = 0.9;
-/** Prefill that a step computes however long it takes, so that decodes hold nobody up for good. */
-const PREFILL_TOKENS_MIN = 16;
 
 export interface StepBudgetOptions {
   readonly tokensMax: number;

@@ -4,7 +4,7 @@ import type { EngineClient } from "../engine-client.ts";
 import type { TokenBytes } from "../engine/tokenizer/token-bytes.ts";
 import type { Log } from "../log.ts";
 import type { PromptEncoder } from "../prompt-encoder.ts";
-import type { DispatchTracker } from "./dispatch-tracker.ts";
+import type { DispatchTracker } from "../engine/dispatch-tracker.ts";
 import type { EngineMetrics } from "./engine-metrics.ts";
 import type { TokenLabels } from "./token-labels.ts";
 

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { ENGINE_HEADERS } from "../../src/protocol/headers.ts";
-import { type DispatchMark, parseDispatchMark } from "./dispatch-tracker.ts";
+import { type DispatchMark, parseDispatchMark } from "../engine/dispatch-tracker.ts";
 import { ProblemError } from "./problem-error.ts";
 
 /** What the gateway says about a request, beside the client's own body. */

@@ -9,7 +9,7 @@ import { monotonicNowMs } from "../clock.ts";
 import type { ReportedState } from "../engine/reported-load.ts";
 import type { Log } from "../log.ts";
 import { reconnectDelayMs } from "./reconnect-delay.ts";
-import { ReportSchedule } from "./report-schedule.ts";
+import { ReportSchedule } from "../engine/report-schedule.ts";
 
 export interface ReportLinkOptions {
   readonly poolUrl: string;

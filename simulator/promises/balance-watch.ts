@@ -1,17 +1,17 @@
 import type { Outcome } from "../../src/pool/offer.ts";
 import type { LeaseId, ReplicaId } from "../../src/protocol/ids.ts";
-import type { Dispatcher, VerdictListener } from "../dispatcher.ts";
+import { loadCeiling } from "../../src/routing/bounded-load.ts";
+import type { Dispatcher, DispatchWatch, VerdictListener } from "../dispatcher.ts";
 
-/** How far above its fair share of all requests a replica may be. */
-const LOAD_BOUND_RATIO = 1.25;
+const ONE_OF_EQUALS = { sequences: 0, capacity: 1, capacityRatio: 1 } as const;
 
-/** How many of all that are outstanding one of so many equal replicas may have. */
+/** How many of all that are outstanding one of so many equal replicas may have, by the core's own rule. */
 export function ceilingOf(outstanding: number, replicas: number): number {
-  return Math.ceil((LOAD_BOUND_RATIO * outstanding) / replicas);
+  return loadCeiling(ONE_OF_EQUALS, { sequences: outstanding - 1, capacity: replicas });
 }
 
 /** Counts how often a replica is given more than its bounded share of what is outstanding. */
-export class BalanceWatch {
+export class BalanceWatch implements DispatchWatch {
   readonly #replicas: number;
   readonly #replicaOf = new Map<LeaseId, ReplicaId>();
   readonly #outstanding = new Map<ReplicaId, number>();

@@ -1,14 +1,9 @@
-import { livePoolOf } from "../experiment.ts";
 import { CacheAware } from "../policies/cache-aware.ts";
 import type { Policy } from "../policies/policy.ts";
-import { PoolDispatcher } from "../pool-dispatcher.ts";
-import { PolicyDispatcher } from "../policy-dispatcher.ts";
-import { Simulation, tenantsOf } from "../simulation.ts";
 import { AZURE_CODE } from "../workloads/lengths.ts";
 import { steady } from "../workloads/scenarios.ts";
 import { promised } from "../workloads/tenant-mix.ts";
 import type { TenantProfile } from "../workloads/tenant-profile.ts";
-import { generateArrivals } from "../workloads/workload.ts";
 import { BalanceWatch, ceilingOf } from "./balance-watch.ts";
 import type { Finding } from "./finding.ts";
 import type { PromiseOptions } from "./run.ts";
@@ -18,7 +13,6 @@ import { CHAT, LASTS_MS, scaled, smallPool, THREE_TENANTS } from "./small-pool.t
 
 const REPLICAS = 4;
 const LOAD_RATIO = 0.6;
-const EVENTS_MAX = 10_000_000;
 
 const { profiles, basis } = smallPool(REPLICAS);
 
@@ -33,9 +27,9 @@ const CODE: TenantProfile = {
 
 /** How prompts found their prefixes, and how evenly requests were spread. */
 interface Affinity {
-  hitTokens: number;
-  dispatches: number;
-  aboveCeiling: number;
+  readonly hitTokens: number;
+  readonly dispatches: number;
+  readonly aboveCeiling: number;
 }
 
 /** P10: prompts go where their prefix is, and still no replica gets much more than the others. */
@@ -69,35 +63,24 @@ function createOracle(): Policy {
 }
 
 function affinityOf(options: PromiseOptions, createPolicy?: () => Policy): Affinity {
-  const { seeds, measuredMs, mechanisms } = options;
-  const affinity: Affinity = { hitTokens: 0, dispatches: 0, aboveCeiling: 0 };
-  const workload = steady(basis, { loadRatio: LOAD_RATIO, profiles: [CODE] });
-  for (let seed = 1; seed <= seeds; seed += 1) {
-    const watch = new BalanceWatch(REPLICAS);
-    const pool = { pool: livePoolOf(REPLICAS), ...(mechanisms !== undefined && { mechanisms }) };
-    const simulation = new Simulation({
-      seed,
-      profiles,
-      tenants: tenantsOf(workload),
-      createDispatcher: (world, verdicts) => {
-        const listener = watch.listener(verdicts);
-        return watch.dispatcher(
-          createPolicy === undefined
-            ? new PoolDispatcher(pool, world, listener)
-            : new PolicyDispatcher(createPolicy(), world, listener),
-        );
-      },
-      onRecord: ({ cachedTokens = 0 }) => {
-        affinity.hitTokens += cachedTokens;
-      },
-    });
-    const { world } = simulation;
-    simulation.send(generateArrivals(workload, world.randomFor("workload"), measuredMs));
-    world.runToEnd({ endAtMs: 2 * measuredMs, eventsMax: EVENTS_MAX });
-    affinity.dispatches += watch.dispatches;
-    affinity.aboveCeiling += watch.aboveCeiling;
-  }
-  return affinity;
+  const watches: BalanceWatch[] = [];
+  const runs = runSeeds(options, {
+    profiles,
+    workload: steady(basis, { loadRatio: LOAD_RATIO, profiles: [CODE] }),
+    warmUpMs: 0,
+    createWatch: () => {
+      const watch = new BalanceWatch(REPLICAS);
+      watches.push(watch);
+      return watch;
+    },
+    ...(createPolicy !== undefined && { createPolicy }),
+  });
+  const records = runs.flatMap((run) => run.records);
+  return {
+    hitTokens: records.reduce((sum, { cachedTokens = 0 }) => sum + cachedTokens, 0),
+    dispatches: watches.reduce((sum, watch) => sum + watch.dispatches, 0),
+    aboveCeiling: watches.reduce((sum, watch) => sum + watch.aboveCeiling, 0),
+  };
 }
 
 const BLACK_HOLE_AT_MS = 6_000;

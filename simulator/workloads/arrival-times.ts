@@ -1,5 +1,5 @@
 import type { Random } from "../../src/base/random.ts";
-import { seededRandom } from "../../src/base/random.ts";
+import { drawSeed, seededRandom } from "../../src/base/random.ts";
 import type { IntervalShape } from "./intervals.ts";
 import { intervalSampler } from "./intervals.ts";
 import type { RateShape } from "./rate-shape.ts";
@@ -27,7 +27,7 @@ export function* arrivalTimes(
 ): Generator<number> {
   if (process.meanPerSecond <= 0) return;
   const nextInterval = intervalSampler(process.intervals);
-  const shapesRandom = seededRandom(Math.floor(random() * 2 ** 32));
+  const shapesRandom = seededRandom(drawSeed(random));
   let nowMs = 0;
   let leftToNext = nextInterval(random);
   for (const step of rateSteps(process.rateShapes, shapesRandom)) {

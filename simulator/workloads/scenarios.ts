@@ -33,6 +33,20 @@ export function steady(basis: LoadBasis, options: SteadyOptions): Workload {
   };
 }
 
+/**
+ * Requests a millisecond that each tenant's weight's part of the capacity carries, by name: what somebody
+ * who knew all prices would limit it to. Of tenants that have no sessions.
+ */
+export function requestRates(
+  basis: LoadBasis,
+  profiles: readonly TenantProfile[],
+): Map<string, number> {
+  const { tenants } = steady(basis, { loadRatio: 1, profiles });
+  return new Map(
+    tenants.map(({ profile, startsPerSecond }) => [profile.name, startsPerSecond / 1000]),
+  );
+}
+
 /** A steady load, and the tenant for whom something is different. */
 type TenantOptions = SteadyOptions & { readonly tenant: string };
 

@@ -1,5 +1,5 @@
 import type { Random } from "../../src/base/random.ts";
-import { seededRandom } from "../../src/base/random.ts";
+import { drawSeed, seededRandom } from "../../src/base/random.ts";
 import type { RequestSize } from "./arrival.ts";
 import { exponential } from "./intervals.ts";
 import type { SampledRequest } from "./request-sampler.ts";
@@ -57,7 +57,7 @@ export function* placedTurns(
   let session = 0;
   for (const startAtMs of starts) {
     yield* takenUntil(merge, startAtMs);
-    const turns = placed(open(seededRandom(Math.floor(random() * 2 ** 32))), startAtMs, session);
+    const turns = placed(open(seededRandom(drawSeed(random))), startAtMs, session);
     session += 1;
     if (merge.size < openMax) {
       merge.add(turns);

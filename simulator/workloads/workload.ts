@@ -1,6 +1,6 @@
 import { assert } from "../../src/base/assert.ts";
 import type { Random } from "../../src/base/random.ts";
-import { seededRandom } from "../../src/base/random.ts";
+import { drawSeed, seededRandom } from "../../src/base/random.ts";
 import type { ArrivalSpec } from "./arrival.ts";
 import { arrivalTimes } from "./arrival-times.ts";
 import type { RateShape } from "./rate-shape.ts";
@@ -63,8 +63,8 @@ export function* generateArrivals(
   for (const [tenantIndex, traffic] of workload.tenants.entries()) {
     const { profile, startsPerSecond: meanPerSecond, rateShapes } = traffic;
     assert(profile.prefixes.groups <= PREFIX_GROUPS_MAX, "a tenant's prefix groups fit its range");
-    const timesRandom = seededRandom(Math.floor(random() * 2 ** 32));
-    const sizesRandom = seededRandom(Math.floor(random() * 2 ** 32));
+    const timesRandom = seededRandom(drawSeed(random));
+    const sizesRandom = seededRandom(drawSeed(random));
     const process = { meanPerSecond, intervals: profile.intervals, rateShapes };
     const starts = arrivalTimes(process, timesRandom, untilMs);
     merge.add(tenantArrivals({ traffic, tenantIndex, starts, untilMs }, sizesRandom));

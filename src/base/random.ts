@@ -11,6 +11,11 @@ export function seededRandom(seed: number): Random {
   return randomOf({ value: seed >>> 0 });
 }
 
+/** Draws the seed of another sequence, so that who draws from that one shifts nothing in this one. */
+export function drawSeed(random: Random): number {
+  return Math.floor(random() * 2 ** 32);
+}
+
 /** Goes on with a sequence from where it is; the state moves along. */
 export function randomOf(state: RandomState): Random {
   return () => {

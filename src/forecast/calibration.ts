@@ -85,9 +85,11 @@ const USUAL_SAMPLES = 200;
 /** No bound is longer than so many times the forecast and what is usual together. */
 const BOUND_RATIO_MAX = 16;
 
+/** Most requests are admitted well within their targets, so targets are missed far less often than bounds. */
+export const EXCEEDANCE_RATIOS = { ttft: 0.003, tpot: 0.01 } as const;
+
 const DEFAULT_OPTIONS: CalibrationOptions = {
-  // Most requests are admitted well within their targets, so targets are missed far less often than bounds.
-  exceedanceRatios: { ttft: 0.003, tpot: 0.01 },
+  exceedanceRatios: EXCEEDANCE_RATIOS,
   profilesMax: 64,
   tenantsMax: 1024,
 };

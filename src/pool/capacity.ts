@@ -9,6 +9,9 @@ export interface Capacity {
   readonly rateMsPerMs: number;
 }
 
+/** What of a replica's load says how fast it is. */
+export type ReplicaSpeed = Pick<ReplicaLoad, "step" | "speedRatio" | "sequencesMax">;
+
 /** An ordinary request, by which replicas are compared. */
 export const NOMINAL_REQUEST = { promptTokens: 512, cachedTokens: 0, outputTokens: 128 } as const;
 
@@ -17,7 +20,7 @@ export const NOMINAL_REQUEST = { promptTokens: 512, cachedTokens: 0, outputToken
  * that a guaranteed share of the pool is the same work whatever it is made of. `undefined` while no
  * replica is ready.
  */
-export function capacityOf(loads: readonly ReplicaLoad[]): Capacity | undefined {
+export function capacityOf(loads: readonly ReplicaSpeed[]): Capacity | undefined {
   let reference: CostReference | undefined;
   let nominalMs = Infinity;
   for (const load of loads) {
@@ -32,14 +35,14 @@ export function capacityOf(loads: readonly ReplicaLoad[]): Capacity | undefined 
 }
 
 /** How much a replica counts for beside others: nominal requests a millisecond. */
-export function nominalRate(load: ReplicaLoad): number {
+export function nominalRate(load: ReplicaSpeed): number {
   return 1 / nominalCostMs(load);
 }
 
-function nominalCostMs(load: ReplicaLoad): number {
+function nominalCostMs(load: ReplicaSpeed): number {
   return load.speedRatio * requestCostMs(NOMINAL_REQUEST, referenceOf(load));
 }
 
-function referenceOf({ step, sequencesMax }: ReplicaLoad): CostReference {
+function referenceOf({ step, sequencesMax }: ReplicaSpeed): CostReference {
   return { step, referenceSequences: referenceSequences(sequencesMax) };
 }

@@ -1,3 +1,5 @@
+import { HOLD_MS_MAX } from "../slo/answer-span.ts";
+
 /** What bounds a pool, whatever its configuration asks for. */
 export interface PoolLimits {
   /** Replicas beyond this many are not used. */
@@ -23,6 +25,6 @@ export const POOL_LIMITS: PoolLimits = {
   leasesMax: 32_768,
   tenantsMax: 4_096,
   firstTokenMsMax: 60_000,
-  leaseMs: 660_000,
+  leaseMs: HOLD_MS_MAX,
   relearnMs: 2_000,
 };

@@ -10,7 +10,7 @@ export interface Candidate {
   readonly sequences: number;
   /**
    * What it can do beside the others when all is well, in any unit that the pool shares; positive.
-   * In a mixed pool: the sequences it can run, by how fast it runs them.
+   * The pool's is nominal requests a millisecond.
    */
   readonly capacity: number;
   /** Which share of its capacity it may be given, in (0, 1]: below 1 after it has returned. */

@@ -1,6 +1,7 @@
 import { assert } from "../base/assert.ts";
 import { DecayingAverage } from "../base/average.ts";
 import type { RequestId } from "../protocol/ids.ts";
+import { HOLD_MS_MAX } from "../slo/answer-span.ts";
 
 /** Whether a request may run beside the others of its tenant. */
 export type PermitVerdict =
@@ -17,6 +18,7 @@ interface Permit {
   /** Who holds it: more than one when a request was asked for twice. */
   readonly holdNumbers: Set<number>;
   readonly grantedAtMs: number;
+  /** A permit that nobody gives back ends by itself. */
   readonly expiresAtMs: number;
 }
 
@@ -24,8 +26,6 @@ interface Permit {
 const PERMITS_MAX = 10_000;
 /** One request has no reason to be asked for so often at a time. */
 const HOLDS_PER_REQUEST_MAX = 8;
-/** A permit that nobody gives back ends by itself; longer than any request may take. */
-const PERMIT_MS = 660_000;
 const HOLD_HALF_LIFE_MS = 60_000;
 /** Nothing changes so fast that asking again sooner could help. */
 const RETRY_AFTER_MS_MIN = 1_000;
@@ -64,7 +64,7 @@ export class TenantPermits {
       this.#permits.set(requestId, {
         holdNumbers: new Set([this.#lastHoldNumber]),
         grantedAtMs: nowMs,
-        expiresAtMs: nowMs + PERMIT_MS,
+        expiresAtMs: nowMs + HOLD_MS_MAX,
       });
     } else {
       known.holdNumbers.add(this.#lastHoldNumber);

@@ -1,10 +1,13 @@
 import { describe, expect, test } from "vitest";
+import { nominalRate } from "../../src/pool/capacity.ts";
 import type { RequestRecord } from "../../simulator/request-record.ts";
 import { loadBasisOf, runExperiment } from "../../simulator/experiment.ts";
 import type { ExperimentOptions } from "../../simulator/experiment.ts";
-import { LLAMA_8B_H200, slowed } from "../../simulator/hardware-profile.ts";
+import { LLAMA_70B_H100_TP8, LLAMA_8B_H200, slowed } from "../../simulator/hardware-profile.ts";
 import { LeastOutstanding } from "../../simulator/policies/load-balancers.ts";
 import type { Policy } from "../../simulator/policies/policy.ts";
+import { BalanceWatch } from "../../simulator/promises/balance-watch.ts";
+import { speedOf } from "../../simulator/reference-cost.ts";
 import { steady } from "../../simulator/workloads/scenarios.ts";
 
 const PROFILES = [LLAMA_8B_H200];
@@ -59,6 +62,24 @@ describe("runExperiment()", () => {
   test("a slow machine counts for less of a pool's capacity", () => {
     const mixed = loadBasisOf([LLAMA_8B_H200, slowed(LLAMA_8B_H200, 2)]);
     expect(mixed.capacityPerSecond).toBeCloseTo(1.5 * BASIS.capacityPerSecond);
+  });
+
+  test("a machine of another make counts for what it does of an ordinary request, whichever comes first", () => {
+    const mixed = loadBasisOf([LLAMA_70B_H100_TP8, LLAMA_8B_H200]);
+    const rates = [LLAMA_8B_H200, LLAMA_70B_H100_TP8].map((profile) =>
+      nominalRate(speedOf(profile)),
+    );
+    const [fast = NaN, large = NaN] = rates;
+    expect(mixed.capacityPerSecond).toBeCloseTo(1000 * (1 + large / fast));
+    const size = { promptTokens: 500, prefixTokens: 0, outputTokens: 100 };
+    expect(mixed.price(size)).toBe(BASIS.price(size));
+  });
+
+  test("a watch sees every verdict of a run, and what is settled", () => {
+    const watch = new BalanceWatch(1);
+    const { records } = run({ createWatch: () => watch });
+    expect(watch.dispatches).toBe(records.reduce((sum, { dispatches }) => sum + dispatches, 0));
+    expect(watch.aboveCeiling).toBe(0);
   });
 
   test("a replica that dies fails its requests, and what comes after it is back is served", () => {

@@ -87,6 +87,14 @@ describe("SimulatedReplica", () => {
     });
   });
 
+  test("a straggler of an old epoch does not bring that epoch back to its reports", () => {
+    const { replica } = aReplica();
+    for (const [index, dispatch] of ["old.1", "new.1", "old.2"].entries()) {
+      replica.submit(aRequest(`r${index}`, { dispatch }));
+    }
+    expect(replica.report(1).lastDispatch).toEqual({ epoch: "new", number: 1 });
+  });
+
   test("it learns what its steps cost: its forecast of a batch is near what the machine takes", () => {
     const { world, replica } = aReplica();
     for (let number = 0; number < 400; number += 1) {

@@ -19,8 +19,10 @@ export interface GrammarClientOptions {
 
 const THREAD_URL = new URL("./grammar-thread-start.mjs", import.meta.url);
 /**
- * A mask comes within a millisecond, while the model computes. Longer than this the step, and with it
- * every other sequence, waits for none.
+ * A mask comes within a millisecond of its thread's time, while the model computes. Longer than this the
+ * step, and with it every other sequence, waits for none. It is so long because that thread shares the
+ * cores with the model and with another grammar that may be compiled just then: a machine that is so busy
+ * that it leaves a thread waiting for seconds is no reason to give up a sound grammar.
  */
 const MASK_MS_MAX = 5000;
 

@@ -5,7 +5,7 @@ import { loadChatTemplate } from "../../../gpu-backend/engine/tokenizer/chat-tem
 import { loadTokenizer } from "../../../gpu-backend/engine/tokenizer/tokenizer.ts";
 import { PromptEncoder } from "../../../gpu-backend/prompt-encoder.ts";
 import { createApp } from "../../../gpu-backend/server/app.ts";
-import { DispatchTracker } from "../../../gpu-backend/server/dispatch-tracker.ts";
+import { DispatchTracker } from "../../../gpu-backend/engine/dispatch-tracker.ts";
 import { createEngineMetrics } from "../../../gpu-backend/server/engine-metrics.ts";
 import { listen } from "../../../gpu-backend/server/listen.ts";
 import { TokenLabels } from "../../../gpu-backend/server/token-labels.ts";

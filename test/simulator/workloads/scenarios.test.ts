@@ -6,6 +6,8 @@ import {
   noisyNeighbour,
   poisoned,
   priceMixDrift,
+  priceOfStart,
+  requestRates,
   runawayAnswers,
   steady,
 } from "../../../simulator/workloads/scenarios.ts";
@@ -50,6 +52,15 @@ test("a steady load of 1 asks for the whole capacity, each tenant for its weight
   for (const [index, { share }] of SIX_TENANTS.entries()) {
     // The burstiest tenant, of CV 4, still has a standard error of 6 % over five minutes.
     expect(Math.abs((asked[index] ?? 0) / (1000 * share.weight) - 1)).toBeLessThan(0.2);
+  }
+});
+
+test("a tenant's rate is what its part of the capacity carries of its requests", () => {
+  const rates = requestRates(BASIS, SIX_TENANTS);
+  expect(rates.size).toBe(SIX_TENANTS.length);
+  for (const profile of SIX_TENANTS) {
+    const costPerMs = (rates.get(profile.name) ?? 0) * priceOfStart(BASIS, profile);
+    expect(costPerMs).toBeCloseTo(profile.share.weight, 9);
   }
 });
 

@@ -219,6 +219,85 @@ describe("Placement", () => {
     expect(aPlacement().couldTake(request, replica, NOW, aLease("there"))).toBe(true);
   });
 
+  describe("beside somebody who is guaranteed an early token", () => {
+    const PATIENT = { targets: firstTokenWithin(20_000), promptBytes: 3_500 } as const;
+    const QUEUED: Busy = { queuedTokens: 400, running: 1 };
+
+    /** Whether a patient request could go to a replica where its own target would hold by far. */
+    function couldGo(
+      guardedTtftMs: number,
+      { isInProfile = false, isQueueEmpty = true, busy = QUEUED } = {},
+    ): boolean {
+      const request = aRequest(PATIENT, isInProfile);
+      const placement = aPlacement({}, 1, { guardedTtftMs: () => guardedTtftMs });
+      return placement.couldTake(request, replicaWith(0, busy), { nowMs: 0, isQueueEmpty });
+    }
+    const foreseen = aPlacement().place(aRequest(PATIENT), [replicaWith(0, QUEUED)], NOW).best;
+    const boundMs = foreseen?.ttftMs ?? Infinity;
+
+    test("excess is refused where its own token would come later than that one is due", () => {
+      expect(couldGo(Infinity)).toBe(true);
+      expect(couldGo(boundMs + 1)).toBe(true);
+      expect(couldGo(boundMs - 1)).toBe(false);
+    });
+
+    test("excess may use of that target what it may use of its own", () => {
+      const { ratio } = new HoldBack().state;
+      expect(couldGo(boundMs / ratio + 1, { isQueueEmpty: false })).toBe(true);
+      expect(couldGo(boundMs / ratio - 1, { isQueueEmpty: false })).toBe(false);
+    });
+
+    test("a request in profile goes by its own target alone", () => {
+      expect(couldGo(boundMs / 10, { isInProfile: true })).toBe(true);
+    });
+
+    test("excess goes to an empty replica, where it is in nobody's way", () => {
+      expect(couldGo(boundMs / 10, { busy: {} })).toBe(true);
+      expect(couldGo(boundMs / 10, { busy: { running: 1 } })).toBe(false);
+    });
+  });
+
+  describe("after forecasts that all fell far short", () => {
+    const LONG = { outputTokensMax: 500 };
+    const calibration = new Calibration();
+    const { profile } = replicaWith(0);
+    const sample = { profile, tenantId: "tenant-a", outputTokens: 500, targetMs: Infinity };
+    const shock = { ...sample, predictedMs: 10, boundMs: 11, actualMs: 160 };
+    for (let samples = 0; samples < 500; samples += 1) {
+      calibration.learn("ttft", shock, 0);
+      calibration.learn("tpot", shock, 0);
+    }
+
+    function predicted(busy: Busy) {
+      const { best } = aPlacement().place(aRequest(LONG), [replicaWith(0, busy)], NOW);
+      return { ttftMs: best?.foreseen.ttft.predictedMs, tpotMs: best?.foreseen.tpot.predictedMs };
+    }
+
+    function couldGo(kind: "ttft" | "tpot", limitMs: number, busy: Busy): boolean {
+      const targets = { [kind]: { percentileRatio: 0.99, limitMs } };
+      const placement = aPlacement({}, 1, { calibration });
+      return placement.couldTake(aRequest({ ...LONG, targets }), replicaWith(0, busy), NOW);
+    }
+
+    test("an idle replica is believed to keep the forecast pace", () => {
+      const { tpotMs = NaN } = predicted({});
+      expect(couldGo("tpot", tpotMs - 0.1, {})).toBe(false);
+      expect(couldGo("tpot", tpotMs + 0.1, {})).toBe(true);
+    });
+
+    test("a busy replica is believed to be slower by 1.6 at the most", () => {
+      const { tpotMs = NaN } = predicted({ running: 1 });
+      expect(couldGo("tpot", 1.6 * tpotMs - 0.1, { running: 1 })).toBe(false);
+      expect(couldGo("tpot", 1.6 * tpotMs + 0.1, { running: 1 })).toBe(true);
+    });
+
+    test("an idle replica is believed to have a first token in twice the time", () => {
+      const { ttftMs = NaN } = predicted({});
+      expect(couldGo("ttft", 2 * ttftMs - 0.1, {})).toBe(false);
+      expect(couldGo("ttft", 2 * ttftMs + 0.1, {})).toBe(true);
+    });
+  });
+
   test("asking whether a replica could draws no chance", () => {
     const placement = aPlacement();
     const replicas = Array.from({ length: 5 }, (_, index) => replicaWith(index));

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { POOL_LIMITS } from "../../../src/pool/pool-limits.ts";
 import { LeaseId } from "../../../src/protocol/ids.ts";
+import { ANSWER_MS_MAX } from "../../../src/slo/answer-span.ts";
 import {
   aLivePool,
   anOffer,
@@ -115,6 +116,12 @@ describe("leases", () => {
     expect(wake?.atMs).toBe(POOL_LIMITS.leaseMs);
     expect(dispatched(pool.wake(POOL_LIMITS.leaseMs))).toEqual(["r"]);
     pool.checkInvariants();
+  });
+
+  test("a lease is still held when the longest answer that is allowed ends", () => {
+    const { pool } = aFullPool();
+    pool.wake(ANSWER_MS_MAX);
+    expect(pool.status(ANSWER_MS_MAX).leases).toBe(1);
   });
 
   test("at the bound of leases requests wait, though replicas have slots", () => {

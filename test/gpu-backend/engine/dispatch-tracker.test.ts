@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import {
   DispatchTracker,
   parseDispatchMark,
-} from "../../../gpu-backend/server/dispatch-tracker.ts";
+} from "../../../gpu-backend/engine/dispatch-tracker.ts";
 
 describe("DispatchTracker", () => {
   test("nothing has arrived at first", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ReportSchedule } from "../../../gpu-backend/server/report-schedule.ts";
+import { ReportSchedule } from "../../../gpu-backend/engine/report-schedule.ts";
 
 test("the first report of a connection is due at once", () => {
   expect(new ReportSchedule().dueAtMs()).toBeLessThan(0);
