@@ -1,3 +1,4 @@
+import { paceMs } from "../src/slo/deadlines.ts";
 import { assert } from "../src/base/assert.ts";
 import type { Offer, Outcome, Rejection } from "../src/pool/offer.ts";
 import type { LeaseId, ReplicaId } from "../src/protocol/ids.ts";
@@ -179,9 +180,7 @@ export class Gateway {
     const { world, tellsDeadlines } = this.#options;
     const { tenant } = attempt.call.options;
     const { dispatch } = attempt;
-    const { tbtMaxMs, tpot } = tenant.targets;
-    // As the edge does: an engine that keeps every gap keeps the mean.
-    const tbtTargetMs = tbtMaxMs ?? tpot?.limitMs;
+    const tbtTargetMs = paceMs(tenant.targets);
     const deadlineAtMs = world.nowMs + dispatch.firstTokenBudgetMs;
     link.send({
       id: attempt.attemptId,
@@ -190,7 +189,7 @@ export class Gateway {
       answerTokenIds: attempt.answerTokenIds,
       dispatch: dispatch.dispatch,
       ...(tellsDeadlines && deadlineAtMs < Infinity && { firstTokenDeadlineAtMs: deadlineAtMs }),
-      ...(tbtTargetMs !== undefined && { tbtTargetMs }),
+      ...(tbtTargetMs < Infinity && { tbtTargetMs }),
       ...(attempt.call.options.spec.isPoisonous === true && { isPoisonous: true }),
     });
   }

@@ -3,6 +3,7 @@ import type { Dispatch } from "../src/pool/offer.ts";
 import { ENGINE_HEADERS } from "../src/protocol/headers.ts";
 import type { TenantId } from "../src/protocol/ids.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
+import { paceMs } from "../src/slo/deadlines.ts";
 import { faultOfStatus, upstreamFailure } from "../src/protocol/upstream-problem.ts";
 import type { Call } from "./call.ts";
 import { readBody } from "./read-body.ts";
@@ -49,9 +50,7 @@ function replicaHeaders(
   dispatch: Dispatch,
   settings: Settings,
 ): Record<string, string> {
-  const { tbtMaxMs, tpot } = call.tenant.targets;
-  // A promise on the mean gap is kept if every gap keeps it; an engine paces its prefill by that.
-  const tbtMs = tbtMaxMs ?? tpot?.limitMs;
+  const tbtMs = paceMs(call.tenant.targets);
   return {
     "content-type": "application/json",
     accept: call.isStreamed ? "text/event-stream" : "application/json",
@@ -62,7 +61,7 @@ function replicaHeaders(
     ...(call.isStreamed && {
       [ENGINE_HEADERS.deadlineMs]: String(Math.max(0, Math.floor(dispatch.firstTokenBudgetMs))),
     }),
-    ...(tbtMs !== undefined && { [ENGINE_HEADERS.tbtMs]: String(tbtMs) }),
+    ...(tbtMs < Infinity && { [ENGINE_HEADERS.tbtMs]: String(tbtMs) }),
     [ENGINE_HEADERS.dispatch]: dispatch.dispatch,
   };
 }

@@ -41,8 +41,11 @@ export function keepsPromisesAtTwiceTheLoad(options: PromiseOptions): Finding[] 
 }
 
 /** P4: refusing costs little of what could have been done, held against the best limit for these seeds. */
-export function servesAsMuchAsTheBestLimit(options: PromiseOptions): Finding[] {
-  const best = LIMITS.map((outstandingMax) => {
+export function servesAsMuchAsTheBestLimit(
+  options: PromiseOptions,
+  limits: readonly number[] = LIMITS,
+): Finding[] {
+  const best = limits.map((outstandingMax) => {
     const createPolicy = () => new ConcurrencyLimit({ outstandingMax });
     return goodCostMs(runSeeds(options, { ...EXPERIMENT, createPolicy }));
   });

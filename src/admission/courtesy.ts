@@ -1,7 +1,7 @@
 /** So much of its targets a tenant leaves at the most, to those who have had less than it. */
 const RATIO_MAX = 0.1;
 /** A tenant that is ahead by what the whole pool does in this time leaves all of that. */
-const FULL_LEAD_MS = 1_000;
+const FULL_LEAD_MS = 300;
 
 /**
  * By how much of its targets a tenant's excess leaves more room than that of others, in [0, 1]: the more,

@@ -25,9 +25,9 @@ export interface HoldBackOptions {
 }
 
 const DEFAULTS: HoldBackOptions = {
-  startRatio: 0.75,
+  startRatio: 0.9,
   ratioMin: 0.3,
-  ratioMax: 0.9,
+  ratioMax: 0.95,
   riseRatioPerSecond: 0.002,
   refusedRatio: 0.04,
   refusedIntervalMs: 1_000,

@@ -1,4 +1,6 @@
 import { assert } from "../base/assert.ts";
+import type { BinPosition } from "./forecast-bins.ts";
+import { binOf, binPositionOf, BINS, firstBinOf } from "./forecast-bins.ts";
 import { renewEntry } from "./bounded-map.ts";
 import {
   fadedQuantile,
@@ -71,10 +73,6 @@ export interface CalibrationOptions {
   readonly tenantsMax: number;
 }
 
-const RATIO_BINS = 4;
-const BINS = 2 * RATIO_BINS;
-/** Expected to have fewer tokens, an output is short: a single prefill beside it shows in its mean. */
-export const SHORT_OUTPUT_TOKENS = 48;
 /**
  * Errors come from what happens beside a request, so they are as large for a short forecast as for a
  * long one: ratios are taken of sums with so many times the usual forecast. Not of what came in the end, or one
@@ -136,12 +134,8 @@ export class Calibration {
     nowMs: number,
   ): number {
     const errors = this.state.byProfile.get(context.profile)?.[dimension];
-    const index = binOf(dimension, predictedMs, context);
-    const bin = errors?.bins[index];
-    const sharedLog =
-      bin === undefined || isSilent(bin.quantile, nowMs)
-        ? logQuantile(this.#believed(dimension, errors, index, nowMs))
-        : logQuantile(bin.quantile);
+    const position = binPositionOf(dimension, predictedMs, context);
+    const sharedLog = this.#sharedLog(dimension, errors, position, nowMs);
     const ownLog = this.#bias[dimension].at(context.tenantId, nowMs);
     const usualMs = errors?.usualMs ?? predictedMs;
     const offsetMs = OFFSET_RATIO * usualMs;
@@ -165,7 +159,8 @@ export class Calibration {
       tpot: { pooled: quantileFrom(PRIORS.tpot, nowMs), bins: noBins() },
     }))[dimension];
     fadeQuantile(errors.pooled, PRIORS[dimension], nowMs);
-    const index = binOf(dimension, predictedMs, sample);
+    const position = binPositionOf(dimension, predictedMs, sample);
+    const index = binOf(position);
     const bin = (errors.bins[index] ??= {
       quantile: quantileFrom(this.#inherited(dimension, errors, index, nowMs), nowMs),
       coverage: { samples: 0, exceeded: 0 },
@@ -183,8 +178,11 @@ export class Calibration {
     const residual = Math.log((actualMs + offsetMs) / (predictedMs + offsetMs));
     const sharedResidual = residual - bias.at(tenantId, nowMs);
     bias.learn(tenantId, residual - bin.quantile.mean, nowMs);
-    learnResidual(bin.quantile, sharedResidual, exceedanceRatio, nowMs);
-    learnResidual(errors.pooled, sharedResidual, exceedanceRatio, nowMs);
+    const isExceeded = sharedResidual > this.#sharedLog(dimension, errors, position, nowMs);
+    learnResidual(bin.quantile, sharedResidual, { isExceeded, exceedanceRatio }, nowMs);
+    const isPooledExceeded = sharedResidual > logQuantile(errors.pooled);
+    const ofAll = { isExceeded: isPooledExceeded, exceedanceRatio };
+    learnResidual(errors.pooled, sharedResidual, ofAll, nowMs);
   }
 
   /**
@@ -219,6 +217,35 @@ export class Calibration {
     }
   }
 
+  /**
+   * The error that is reckoned with, between those of the two bins next to a forecast: with a step from
+   * one to the other, a pool would fill up to just below it, and nothing but the step would decide.
+   */
+  #sharedLog(
+    dimension: ForecastDimension,
+    errors: ProfileErrors | undefined,
+    { first, place }: BinPosition,
+    nowMs: number,
+  ): number {
+    const below = Math.floor(place);
+    const belowLog = this.#logOf(dimension, errors, first + below, nowMs);
+    if (place === below) return belowLog;
+    const aboveLog = this.#logOf(dimension, errors, first + below + 1, nowMs);
+    return belowLog + (place - below) * (aboveLog - belowLog);
+  }
+
+  #logOf(
+    dimension: ForecastDimension,
+    errors: ProfileErrors | undefined,
+    index: number,
+    nowMs: number,
+  ): number {
+    const bin = errors?.bins[index];
+    return bin === undefined || isSilent(bin.quantile, nowMs)
+      ? logQuantile(this.#believed(dimension, errors, index, nowMs))
+      : logQuantile(bin.quantile);
+  }
+
   /** What a bin says, where it says nothing, or nothing of late. */
   #believed(
     dimension: ForecastDimension,
@@ -243,7 +270,7 @@ export class Calibration {
     nowMs: number,
   ): ResidualQuantile {
     const pooled = fadedQuantile(errors.pooled, PRIORS[dimension], nowMs);
-    const lowest = index - (index % RATIO_BINS);
+    const lowest = firstBinOf(index);
     for (let below = index - 1; below >= lowest; below--) {
       const bin = errors.bins[below];
       if (bin !== undefined) return fadedQuantile(bin.quantile, pooled, nowMs);
@@ -254,14 +281,4 @@ export class Calibration {
 
 function noBins(): undefined[] {
   return Array.from({ length: BINS }, () => undefined);
-}
-
-function binOf(
-  dimension: ForecastDimension,
-  predictedMs: number,
-  { targetMs, outputTokens = Infinity }: CalibrationContext,
-): number {
-  const ratio = predictedMs / targetMs;
-  const bin = ratio < 0.75 ? Math.floor(4 * ratio) : 3;
-  return dimension === "tpot" && outputTokens < SHORT_OUTPUT_TOKENS ? RATIO_BINS + bin : bin;
 }

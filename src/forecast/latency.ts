@@ -29,6 +29,8 @@ export interface LatencyForecast {
   readonly ttftMs: number;
   /** Of this request once it decodes. */
   readonly tpotMs: number;
+  /** Of a step that only decodes, once this request does: the pace that no pacing of prefill can better. */
+  readonly decodeStepMs: number;
   /** What those that decode there already come to see while it is prefilled among them. */
   readonly residentsTpotMs: number;
   /** The longest gap that this request's prefill opens in the answers of others, or others' in its own. */
@@ -86,6 +88,7 @@ export function forecastLatency(
   return {
     ttftMs: waits.slotMs + waits.kvMs + ttftMs,
     tpotMs,
+    decodeStepMs: stepMs,
     residentsTpotMs: Math.min(
       keptMs,
       Math.max(tpotMs, stepMs + (speedRatio * prefillMs) / residentTokens(load)),

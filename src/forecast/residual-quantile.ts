@@ -84,7 +84,7 @@ export function fadeQuantile(
 }
 
 /**
- * Learns one residual, log(actual / predicted).
+ * Learns one residual, log(actual / predicted), and whether it was beyond what would be promised now.
  *
  * Mean and deviation follow within some hundred samples, up as down. How many deviations the quantile lies
  * above the mean is found by stochastic descent on the pinball loss (adaptive conformal inference, Gibbs
@@ -94,10 +94,12 @@ export function fadeQuantile(
 export function learnResidual(
   state: ResidualQuantileState,
   residual: number,
-  exceedanceRatio: number,
+  {
+    isExceeded,
+    exceedanceRatio,
+  }: { readonly isExceeded: boolean; readonly exceedanceRatio: number },
   nowMs: number,
 ): void {
-  const isExceeded = residual > logQuantile(state);
   const step = STEP_DEVIATIONS * ((isExceeded ? 1 : 0) - exceedanceRatio);
   state.deviations = clamp(state.deviations + step, DEVIATIONS);
   const limit = OUTLIER_DEVIATIONS * Math.sqrt(state.variance);

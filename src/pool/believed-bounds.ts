@@ -1,5 +1,5 @@
 import type { PastForecast } from "../forecast/calibration.ts";
-import { SHORT_OUTPUT_TOKENS } from "../forecast/calibration.ts";
+import { SHORT_OUTPUT_TOKENS } from "../forecast/forecast-bins.ts";
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
 
 /**
@@ -23,7 +23,7 @@ export function believedTpotMs(foreseen: PastForecast, { sequences }: ReplicaLoa
 /** On an empty replica there is no queue that a forecast could have missed. */
 export function believedTtftMs(
   { predictedMs, boundMs }: PastForecast,
-  { sequences }: ReplicaLoad,
+  { sequences }: Pick<ReplicaLoad, "sequences">,
 ): number {
   return sequences === 0 ? Math.min(boundMs, IDLE_TTFT_BELIEVED_RATIO_MAX * predictedMs) : boundMs;
 }

@@ -91,13 +91,18 @@ export class Dispatcher {
   }
 }
 
+/** A pace that the engine stretches as far as it may is the slowest; one without a bound is not told. */
+function toldPaceMs({ boundMs, keptMs }: Option["foreseen"]["tpot"]): number {
+  return keptMs === Infinity ? boundMs : Math.max(boundMs, keptMs);
+}
+
 /** What the holder of a lease is told of how the pool sees its request. */
 function toForecast(request: PoolRequest, foreseen: Option["foreseen"], nowMs: number) {
   const { clampedOutputTokensMax, limits, offeredAtMs, isInProfile } = request;
   return {
     queuedMs: nowMs - offeredAtMs,
     firstTokenBudgetMs: Math.max(0, limits.ttftLimitMs - elapsedMsOf(request, nowMs)),
-    forecast: { ttftMs: foreseen.ttft.boundMs, tpotMs: foreseen.tpot.boundMs },
+    forecast: { ttftMs: foreseen.ttft.boundMs, tpotMs: toldPaceMs(foreseen.tpot) },
     isInProfile,
     ...(clampedOutputTokensMax !== undefined && { clampedOutputTokensMax }),
   };

@@ -3,6 +3,8 @@ import type { FairAccount } from "../admission/waiting-request.ts";
 import type { PastForecast } from "../forecast/calibration.ts";
 import type { LeaseId, ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
 
+import type { ForeseenPace } from "./foreseen-pace.ts";
+
 /** A request's right to its slot on a replica, until an instant, and what was foreseen of it. */
 export interface Lease {
   readonly leaseId: LeaseId;
@@ -25,7 +27,7 @@ export interface Lease {
   /** How slow the replica was taken to be. */
   readonly speedRatio: number;
   /** What was foreseen, to be held against what comes. */
-  readonly foreseen: { readonly ttft: PastForecast; readonly tpot: PastForecast };
+  readonly foreseen: { readonly ttft: PastForecast; readonly tpot: ForeseenPace };
   readonly dispatchedAtMs: number;
   readonly expiresAtMs: number;
   startedAtMs?: number;

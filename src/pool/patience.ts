@@ -47,7 +47,7 @@ export class Patience {
     const { mechanisms, limits, placement, replicas } = this.#parts;
     const { relearnUntilMs } = this.#state;
     const startAtMs = latestStartAtMs(request, replicas, nowMs, (ttftMs, replica) =>
-      placement.ttftBoundMs(request, replica, ttftMs, nowMs),
+      placement.idleTtftBoundMs(request, replica, ttftMs, nowMs),
     );
     if (startAtMs !== undefined) {
       return mechanisms.drop ? startAtMs : request.offeredAtMs + limits.firstTokenMsMax;

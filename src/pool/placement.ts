@@ -9,11 +9,14 @@ import type { Replica } from "../replicas/replica.ts";
 import type { Candidate } from "../routing/candidate.ts";
 import { whyNot } from "../routing/filter.ts";
 import { PICK_DEFAULTS, pickReplica } from "../routing/pick.ts";
+import { tighteningRatioOf } from "../routing/tightening.ts";
 import { rendezvousWeight } from "../routing/rendezvous.ts";
 import { nominalRate } from "./capacity.ts";
 import type { Lease } from "./lease-book.ts";
 import { idleLoad, loadWithout } from "./load-without.ts";
 import { believedTpotMs, believedTtftMs, TPOT_BELIEVED_RATIO_MAX } from "./believed-bounds.ts";
+import type { ForeseenPace } from "./foreseen-pace.ts";
+import { decidingPaceMs, keptPaceMs, predictedPaceMs, slowestPaceMs } from "./foreseen-pace.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
@@ -23,7 +26,7 @@ import type { ReplicaWaits } from "./replica-waits.ts";
 export interface Option extends Candidate {
   readonly replica: Replica;
   readonly cachedTokens: number;
-  readonly foreseen: { readonly ttft: PastForecast; readonly tpot: PastForecast };
+  readonly foreseen: { readonly ttft: PastForecast; readonly tpot: ForeseenPace };
   headroomRatio: number;
   /** What of it does not depend on how long the request has waited. */
   readonly roomRatio: number;
@@ -98,13 +101,12 @@ export class Placement {
     return option.isFeasible;
   }
 
-  /** What a forecast of a request's TTFT is widened to. */
-  ttftBoundMs(request: PoolRequest, { profile }: Replica, ttftMs: number, nowMs: number): number {
-    const { mechanisms, calibration } = this.#parts;
-    if (!mechanisms.margin) return ttftMs;
+  /** What a request's TTFT on an empty replica is believed to be at the most. */
+  idleTtftBoundMs(request: PoolRequest, { profile }: Replica, ttftMs: number, nowMs: number) {
     const { tenantId } = request.offer;
-    const context = { profile, tenantId, targetMs: request.limits.ttftLimitMs };
-    return calibration.upperBoundMs("ttft", ttftMs, context, nowMs);
+    const { outputTokens } = request;
+    const context = { profile, tenantId, outputTokens, targetMs: request.limits.ttftLimitMs };
+    return believedTtftMs(this.#bound("ttft", ttftMs, context, nowMs), NOBODY_THERE);
   }
 
   /**
@@ -137,17 +139,21 @@ export class Placement {
     const ofTpot = { profile, tenantId, outputTokens, targetMs: limits.tpotLimitMs };
     const foreseen = {
       ttft: this.#bound("ttft", forecast.ttftMs, ofTtft, nowMs),
-      tpot: this.#bound("tpot", forecast.tpotMs, ofTpot, nowMs),
+      tpot: {
+        ...this.#bound("tpot", predictedPaceMs(forecast, load), ofTpot, nowMs),
+        keptMs: keptPaceMs(Math.min(limits.tpotLimitMs, limits.tbtMaxMs), load),
+      },
     };
-    const tpotMs = believedTpotMs(foreseen.tpot, load);
     const ttftMs = believedTtftMs(foreseen.ttft, load);
     const { headroomRatio, roomRatio } = checkFeasible({
       bounds: {
         ttftMs,
-        tpotMs,
+        tpotMs: decidingPaceMs(believedTpotMs(foreseen.tpot, load), load),
         residentsTpotMs: this.#residentsBoundMs(forecast, profile, load, nowMs),
         longestStepMs: forecast.longestStepMs,
-        e2eMs: ttftMs + tpotMs * Math.max(0, request.outputTokensHigh - 1),
+        e2eMs:
+          ttftMs +
+          slowestPaceMs(foreseen.tpot, forecast, load) * Math.max(0, request.outputTokensHigh - 1),
       },
       limits,
       elapsedMs: elapsedMsOf(request, nowMs),
@@ -175,16 +181,18 @@ export class Placement {
 
   /** Held against the tightest of them, whoever's it is. */
   #residentsBoundMs(
-    { residentsTpotMs }: LatencyForecast,
+    { residentsTpotMs, decodeStepMs }: LatencyForecast,
     profile: string,
-    { tightestTpotMs: targetMs }: ReplicaLoad,
+    load: ReplicaLoad,
     nowMs: number,
   ): number {
     const { calibration, mechanisms } = this.#parts;
-    if (!mechanisms.margin || targetMs === Infinity) return residentsTpotMs;
+    const predictedMs = predictedPaceMs({ tpotMs: residentsTpotMs, decodeStepMs }, load);
+    const targetMs = load.tightestTpotMs;
+    if (!mechanisms.margin || targetMs === Infinity) return decidingPaceMs(predictedMs, load);
     const context = { profile, tenantId: "", targetMs };
-    const boundMs = calibration.upperBoundMs("tpot", residentsTpotMs, context, nowMs);
-    return Math.min(boundMs, TPOT_BELIEVED_RATIO_MAX * residentsTpotMs);
+    const boundMs = calibration.upperBoundMs("tpot", predictedMs, context, nowMs);
+    return decidingPaceMs(Math.min(boundMs, TPOT_BELIEVED_RATIO_MAX * predictedMs), load);
   }
 
   #bound(
@@ -268,16 +276,8 @@ function roomiestOf(options: readonly Option[]): Option | undefined {
   return best;
 }
 
+const NOBODY_THERE = { sequences: 0 } as const;
 const UNGUARDED = { tightestTpotMs: Infinity, tightestTbtMs: Infinity } as const;
-
-/** By how much a request's TPOT target is tighter than any that binds the replica already. */
-function tighteningRatioOf(
-  tpotLimitMs: number,
-  { sequences, tightestTpotMs }: ReplicaLoad,
-): number {
-  if (sequences === 0 || tpotLimitMs === Infinity || tightestTpotMs <= tpotLimitMs) return 0;
-  return tightestTpotMs === Infinity ? 1 : 1 - tpotLimitMs / tightestTpotMs;
-}
 
 function isFit(
   replica: Replica,

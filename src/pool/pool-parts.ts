@@ -58,7 +58,7 @@ export class PoolParts {
       state.replicas,
     );
     this.leases = new LeaseBook(limits.leasesMax, state.leases);
-    this.tenants = new TenantBook(limits.tenantsMax, state.tenants);
+    this.tenants = new TenantBook(limits.tenantsMax, state.tenants, state.guaranteed);
     this.queue = new WaitQueue(
       {
         requestsMax: limits.queueMax,

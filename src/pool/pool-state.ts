@@ -11,6 +11,8 @@ import { Calibration } from "../forecast/calibration.ts";
 import type { OutputLengthsState } from "../forecast/output-lengths.ts";
 import type { RequestId } from "../protocol/ids.ts";
 import type { ReplicaSetState } from "../replicas/replica-set.ts";
+import type { CostBucketState } from "../tenants/cost-bucket.ts";
+import { CostBucket } from "../tenants/cost-bucket.ts";
 import type { Capacity } from "./capacity.ts";
 import type { LeaseBookState } from "./lease-book.ts";
 import type { PoolRequest } from "./pool-request.ts";
@@ -24,6 +26,8 @@ export interface PoolState {
   readonly replicas: ReplicaSetState;
   readonly leases: LeaseBookState;
   readonly tenants: TenantBookState;
+  /** What all tenants together have taken of what they are guaranteed. */
+  readonly guaranteed: CostBucketState;
   readonly queue: WaitQueueState;
   /** Those that the queue holds by name. */
   readonly waiting: Map<RequestId, PoolRequest>;
@@ -61,6 +65,7 @@ export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
     replicas: new Map(),
     leases: new Map(),
     tenants: new Map(),
+    guaranteed: new CostBucket().state,
     queue: emptyWaitQueue(),
     waiting: new Map(),
     displacement: emptyDisplacement(),

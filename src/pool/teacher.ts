@@ -5,6 +5,7 @@ import { TPOT_TOKENS_MIN } from "../slo/deadlines.ts";
 import type { Capacity } from "./capacity.ts";
 import type { IntakeParts } from "./intake.ts";
 import { costMsOf } from "./intake.ts";
+import { judgedPaceMs } from "./foreseen-pace.ts";
 import type { Lease } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import type { Outcome } from "./offer.ts";
@@ -73,12 +74,15 @@ export class Teacher {
     intake.outputLengths.learn(lease, outputTokens, nowMs, { isCensored });
     waits.forget();
     if (isOver && decodeMs !== undefined && outputTokens >= TPOT_TOKENS_MIN) {
-      const actualMs = decodeMs / (outputTokens - 1);
-      this.#calibration.learn("tpot", { ...lease.foreseen.tpot, actualMs }, nowMs);
-      const { predictedMs } = lease.foreseen.tpot;
+      const { tpot } = lease.foreseen;
+      const actualMs = judgedPaceMs(tpot, decodeMs / (outputTokens - 1));
+      if (actualMs === undefined) return;
+      this.#calibration.learn("tpot", { ...tpot, actualMs }, nowMs);
       const { speedRatio } = lease;
       if (!lease.isLost) {
-        replicas.get(lease.replicaId)?.learn({ predictedMs, actualMs, speedRatio });
+        replicas
+          .get(lease.replicaId)
+          ?.learn({ predictedMs: tpot.predictedMs, actualMs, speedRatio });
       }
     }
   }

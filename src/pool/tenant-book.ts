@@ -4,13 +4,15 @@ import type { AttainmentEvent, AttainmentWindowState } from "../slo/attainment-w
 import { AttainmentWindow } from "../slo/attainment-window.ts";
 import { budgetRatioOf, isContractBroken } from "../slo/error-budget.ts";
 import type { SloTargets } from "../slo/targets.ts";
-import type { CostBucketState, CostProfile } from "../tenants/cost-bucket.ts";
-import { CostBucket, costProfile } from "../tenants/cost-bucket.ts";
+import type { CostBucketState } from "../tenants/cost-bucket.ts";
+import { CostBucket } from "../tenants/cost-bucket.ts";
+import type { GuaranteeBucketState, GuaranteeRates } from "../tenants/guarantee-bucket.ts";
+import { emptyGuaranteeBucket, GuaranteeBucket } from "../tenants/guarantee-bucket.ts";
 import type { TenantShare } from "../tenants/share.ts";
 
 /** What is remembered of one tenant. */
 interface TenantState {
-  readonly bucket: CostBucketState;
+  readonly bucket: GuaranteeBucketState;
   readonly window: AttainmentWindowState;
   share: TenantShare;
   budgetRatio: number;
@@ -29,7 +31,7 @@ const BURN_WINDOW_MS = 300_000;
 
 interface Account {
   readonly state: TenantState;
-  readonly bucket: CostBucket;
+  readonly bucket: GuaranteeBucket;
   readonly window: AttainmentWindow;
 }
 
@@ -42,11 +44,18 @@ export class TenantBook {
   readonly state: TenantBookState;
   readonly #tenantsMax: number;
   readonly #accounts = new Map<TenantId, Account>();
+  readonly #joint: CostBucket;
 
-  constructor(tenantsMax: number, state: TenantBookState = new Map()) {
+  /** `joint` is what all tenants together have taken of what they are guaranteed. */
+  constructor(
+    tenantsMax: number,
+    state: TenantBookState = new Map(),
+    joint: CostBucketState = new CostBucket().state,
+  ) {
     this.#tenantsMax = tenantsMax;
     this.state = state;
-    for (const [tenantId, tenant] of state) this.#accounts.set(tenantId, accountOf(tenant));
+    this.#joint = new CostBucket(joint);
+    for (const [tenantId, tenant] of state) this.#accounts.set(tenantId, this.#open(tenant));
   }
 
   get size(): number {
@@ -65,7 +74,7 @@ export class TenantBook {
     this.state.delete(tenantId);
     if (known === undefined) this.#makeRoom();
     this.state.set(tenantId, state);
-    if (known === undefined) this.#accounts.set(tenantId, accountOf(state));
+    if (known === undefined) this.#accounts.set(tenantId, this.#open(state));
   }
 
   /** Notes that one of a tenant's requests neither waits nor runs here any more. */
@@ -79,13 +88,13 @@ export class TenantBook {
   /** Takes a request's cost from what its tenant is guaranteed; false: it is excess. */
   take(tenantId: TenantId, costMs: number, capacityMsPerMs: number, nowMs: number): boolean {
     const { state, bucket } = this.#account(tenantId);
-    return bucket.take(costMs, profileOf(state, capacityMsPerMs), nowMs);
+    return bucket.take(costMs, ratesOf(state, capacityMsPerMs), nowMs);
   }
 
   /** Corrects what was taken by what it came to; negative gives back. */
   correct(tenantId: TenantId, deltaMs: number, capacityMsPerMs: number, nowMs: number): void {
     const { state, bucket } = this.#account(tenantId);
-    bucket.correct(deltaMs, profileOf(state, capacityMsPerMs), nowMs);
+    bucket.correct(deltaMs, ratesOf(state, capacityMsPerMs), nowMs);
   }
 
   /** How long until a request of this cost would be within the guarantee. */
@@ -96,7 +105,7 @@ export class TenantBook {
     nowMs: number,
   ): number {
     const { state, bucket } = this.#account(tenantId);
-    return bucket.inProfileAfterMs(costMs, profileOf(state, capacityMsPerMs), nowMs);
+    return bucket.inProfileAfterMs(costMs, ratesOf(state, capacityMsPerMs), nowMs);
   }
 
   /** Counts what became of one of a tenant's requests. */
@@ -155,6 +164,14 @@ export class TenantBook {
     return account;
   }
 
+  #open(state: TenantState): Account {
+    return {
+      state,
+      bucket: new GuaranteeBucket(this.#joint, state.bucket),
+      window: new AttainmentWindow({}, state.window),
+    };
+  }
+
   #makeRoom(): void {
     if (this.state.size < this.#tenantsMax) return;
     for (const [tenantId, { present }] of this.state) {
@@ -172,7 +189,7 @@ export class TenantBook {
 
 function newTenant(share: TenantShare): TenantState {
   return {
-    bucket: new CostBucket().state,
+    bucket: emptyGuaranteeBucket(),
     window: new AttainmentWindow().state,
     share,
     budgetRatio: 0,
@@ -182,14 +199,9 @@ function newTenant(share: TenantShare): TenantState {
   };
 }
 
-function accountOf(state: TenantState): Account {
+function ratesOf({ share }: TenantState, capacityMsPerMs: number): GuaranteeRates {
   return {
-    state,
-    bucket: new CostBucket(state.bucket),
-    window: new AttainmentWindow({}, state.window),
+    rateMsPerMs: share.guaranteedRatio * capacityMsPerMs,
+    poolRateMsPerMs: capacityMsPerMs,
   };
-}
-
-function profileOf({ share }: TenantState, capacityMsPerMs: number): CostProfile {
-  return costProfile(share.guaranteedRatio * capacityMsPerMs);
 }

@@ -45,6 +45,7 @@ export function projectLoad(from: ProjectedFrom): ReplicaLoad {
     speedRatio,
     batchTokensMax: hello.batchTokensMax,
     sequencesMax: hello.sequencesMax,
+    keepsTbt: hello.keepsTbt,
     keptTbtMs: keptTbtMsOf(from),
     prefillTokens: leftTokens + ledgerRatio * ledger.prefillTokens,
     prefillPairs: leftPairs + ledgerRatio * ledger.prefillPairs,

@@ -10,6 +10,8 @@ export interface ReplicaLoad {
   readonly speedRatio: number;
   readonly batchTokensMax: number;
   readonly sequencesMax: number;
+  /** Whether the engine paces prefill by the gaps that it is told to keep. */
+  readonly keepsTbt: boolean;
   /**
    * The gap that the engine itself keeps prefill from exceeding; `Infinity` where it keeps none, by what it
    * said last.

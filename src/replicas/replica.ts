@@ -84,7 +84,8 @@ export class Replica {
   get profile(): string {
     const { hello } = this.state;
     if (hello === undefined) return "unknown";
-    return `${hello.modelId} ${hello.sequencesMax}x${hello.batchTokensMax}`;
+    const pacing = hello.keepsTbt ? " paced" : "";
+    return `${hello.modelId} ${hello.sequencesMax}x${hello.batchTokensMax}${pacing}`;
   }
 
   /** Kept over a broken connection, not over a restart. */

@@ -14,6 +14,14 @@ export function ttftLimitMs({ ttft }: SloTargets, promptTokens: number): number 
 }
 
 /**
+ * Returns the gap between tokens within which both TPOT and TBT hold, which an engine can pace its prefill
+ * by; `Infinity` when neither is promised. A promise on the mean is kept if every gap keeps it.
+ */
+export function paceMs({ tpot, tbtMaxMs }: SloTargets): number {
+  return Math.min(tpot?.limitMs ?? Infinity, tbtMaxMs ?? Infinity);
+}
+
+/**
  * Returns how long all of an answer's tokens but the first may take; `Infinity` when no TPOT is
  * promised. Short answers get a grace, since one step that is shared with a prefill outweighs their mean.
  */

@@ -18,9 +18,9 @@ const BURST_PERIOD_MS = 10_000;
 /** With no more of its burst spent than this, a bucket is as full as one in use ever gets. */
 const NEARLY_FULL_SPENT_RATIO = 0.1;
 
-/** The profile of a tenant that is granted so much, with the burst that everybody gets. */
-export function costProfile(rateMsPerMs: number): CostProfile {
-  return { rateMsPerMs, burstMs: rateMsPerMs * BURST_PERIOD_MS };
+/** The profile of who is granted so much, with the burst that every tenant gets unless another is given. */
+export function costProfile(rateMsPerMs: number, burstPeriodMs = BURST_PERIOD_MS): CostProfile {
+  return { rateMsPerMs, burstMs: rateMsPerMs * burstPeriodMs };
 }
 
 /**
@@ -44,12 +44,23 @@ export class CostBucket {
    * burst never would.
    */
   take(costMs: number, profile: CostProfile, nowMs: number): boolean {
-    this.#grant(profile, nowMs);
-    // Without a burst nothing is guaranteed, and a bucket of no size is always full.
-    if (profile.burstMs <= 0) return false;
-    if (this.state.spentMs > spentMaxMs(costMs, profile)) return false;
+    if (!this.covers(costMs, profile, nowMs)) return false;
     this.state.spentMs += costMs;
     return true;
+  }
+
+  /** Whether `take` would say yes. */
+  covers(costMs: number, profile: CostProfile, nowMs: number): boolean {
+    this.#grant(profile, nowMs);
+    // Without a burst nothing is guaranteed, and a bucket of no size is always full.
+    return profile.burstMs > 0 && this.state.spentMs <= spentMaxMs(costMs, profile);
+  }
+
+  /** Takes of a cost what there is, and leaves no debt for the rest of it. */
+  exhaust(costMs: number, profile: CostProfile, nowMs: number): void {
+    this.#grant(profile, nowMs);
+    const { state } = this;
+    state.spentMs = Math.max(state.spentMs, Math.min(profile.burstMs, state.spentMs + costMs));
   }
 
   /** A request that was within the profile cost so much more, or less, than it took. */

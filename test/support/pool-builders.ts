@@ -9,7 +9,7 @@ import type { LivePool } from "../../src/tenants/live-configuration.ts";
 import type { TenantShare } from "../../src/tenants/share.ts";
 import { aHello, aReport, EPOCH, replicaIdOf, urlOf } from "./replica-builders.ts";
 
-/** All that can be guaranteed: whoever has it is in profile until ten seconds' work is spent. */
+/** All that can be guaranteed: whoever has it is in profile until two seconds' work is spent at once. */
 const WHOLE_SHARE: TenantShare = { weight: 1, guaranteedRatio: 0.9, band: 0 };
 
 /** Guarantees nothing: whoever has it is beyond its profile from the first request on. */
@@ -38,7 +38,7 @@ export function aLivePool(
   };
 }
 
-/** The offer of a short prompt, streamed, that is due in a second and has just arrived. */
+/** The offer of a short prompt and a short answer, streamed, that is due in a second and has just arrived. */
 export function anOffer(name: string, change: Partial<Offer> = {}): Offer {
   return {
     requestId: RequestId.parse(name),
@@ -52,6 +52,7 @@ export function anOffer(name: string, change: Partial<Offer> = {}): Offer {
     prefixes: [],
     excludedReplicaIds: [],
     isRetry: false,
+    outputTokensMax: 20,
     ...change,
   };
 }

@@ -6,8 +6,8 @@ test("who is not ahead leaves nothing", () => {
 });
 
 test("who is ahead leaves more, the further it is, and a tenth at the most", () => {
-  expect(courtesyRatio(2_000, 4)).toBeCloseTo(0.05);
-  expect(courtesyRatio(4_000, 4)).toBeCloseTo(0.1);
+  expect(courtesyRatio(600, 4)).toBeCloseTo(0.05);
+  expect(courtesyRatio(1_200, 4)).toBeCloseTo(0.1);
   expect(courtesyRatio(400_000, 4)).toBeCloseTo(0.1);
 });
 

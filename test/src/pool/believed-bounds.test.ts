@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { PastForecast } from "../../../src/forecast/calibration.ts";
-import { SHORT_OUTPUT_TOKENS } from "../../../src/forecast/calibration.ts";
+import { SHORT_OUTPUT_TOKENS } from "../../../src/forecast/forecast-bins.ts";
 import { believedTpotMs, believedTtftMs } from "../../../src/pool/believed-bounds.ts";
 import { aReplica } from "../../support/replica-builders.ts";
 

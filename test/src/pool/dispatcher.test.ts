@@ -107,7 +107,7 @@ describe("a dispatch", () => {
 
   test("takes its cost from the guarantee; what has not begun gets it back, what ran what it ran", () => {
     const pool = aReadyPool();
-    const spentMs = () => [...pool.state.tenants.values()][0]?.bucket.spentMs ?? 0;
+    const spentMs = () => [...pool.state.tenants.values()][0]?.bucket.burst.spentMs ?? 0;
     const leaseId = leaseOf(pool.offer(anOffer("gone"), 1));
     const claimedMs = spentMs();
     expect(claimedMs).toBeGreaterThan(0);

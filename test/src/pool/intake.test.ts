@@ -30,11 +30,12 @@ function routeOf(key: string): number {
 describe("toPoolRequest()", () => {
   test("an output that was learned to be short is expected to be, and costs less", () => {
     const parts = someParts();
-    const before = toPoolRequest(anOffer("a"), parts, CAPACITY, 0);
+    const long = anOffer("a", { outputTokensMax: 500 });
+    const before = toPoolRequest(long, parts, CAPACITY, 0);
     for (let index = 0; index < 100; index += 1) {
       parts.outputLengths.learn(KEY, 10, index, { isCensored: false });
     }
-    const after = toPoolRequest(anOffer("a"), parts, CAPACITY, 100);
+    const after = toPoolRequest(long, parts, CAPACITY, 100);
     expect(after.outputTokens).toBeLessThan(before.outputTokens / 2);
     expect(after.costMs).toBeLessThan(before.costMs);
   });

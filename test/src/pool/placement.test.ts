@@ -28,6 +28,9 @@ import { aLease } from "./leases.ts";
 
 const NOW = { nowMs: 0, isQueueEmpty: true } as const;
 
+/** What excess may use of a target where others wait. */
+const HELD_RATIO = 0.75;
+
 interface Busy {
   readonly speedRatio?: number;
   readonly queuedTokens?: number;
@@ -56,7 +59,7 @@ function aPlacement(
   return new Placement({
     calibration: new Calibration(),
     waits: new ReplicaWaits(new OutputLengths()),
-    holdBack: new HoldBack(),
+    holdBack: new HoldBack({ startRatio: HELD_RATIO }),
     courtesyRatio: () => 0,
     guardedTtftMs: () => Infinity,
     mechanisms: { ...ALL_MECHANISMS, ...mechanisms },
@@ -242,7 +245,7 @@ describe("Placement", () => {
     });
 
     test("excess may use of that target what it may use of its own", () => {
-      const { ratio } = new HoldBack().state;
+      const ratio = HELD_RATIO;
       expect(couldGo(boundMs / ratio + 1, { isQueueEmpty: false })).toBe(true);
       expect(couldGo(boundMs / ratio - 1, { isQueueEmpty: false })).toBe(false);
     });

@@ -111,7 +111,7 @@ describe("waiting in the pool", () => {
     const leases = [...pool.state.leases.values()];
     expect(leases.map(({ account }) => account.isInProfile)).toEqual([true, true]);
     const [tenant] = pool.state.tenants.values();
-    expect(tenant?.bucket.spentMs).toBe(leases.reduce((sum, { costMs }) => sum + costMs, 0));
+    expect(tenant?.bucket.burst.spentMs).toBe(leases.reduce((sum, { costMs }) => sum + costMs, 0));
     pool.checkInvariants();
   });
 
@@ -236,9 +236,10 @@ describe("a tenant's overload ladder", () => {
   test("cuts an answer short that would take too long, and says so", () => {
     const pool = aReadyPool();
     const targets = { e2e: { percentileRatio: 0.99, limitMs: 700 } };
+    const long = { targets, outputTokensMax: 500 };
     const overload: OverloadLadder = [{ kind: "clamp", outputTokensMax: 8 }];
-    expect(dispatched(pool.offer(anOffer("whole", { targets, overload: [] }), 1))).toEqual([]);
-    const [sent] = only("dispatch", pool.offer(withLadder(overload, { targets }), 2));
+    expect(dispatched(pool.offer(anOffer("whole", { ...long, overload: [] }), 1))).toEqual([]);
+    const [sent] = only("dispatch", pool.offer(withLadder(overload, long), 2));
     expect(sent?.dispatch.clampedOutputTokensMax).toBe(8);
     pool.checkInvariants();
   });
@@ -284,6 +285,6 @@ describe("a tenant's overload ladder", () => {
     const [lease] = pool.state.leases.values();
     const [tenant] = pool.state.tenants.values();
     expect(lease?.account.isInProfile).toBe(true);
-    expect(tenant?.bucket.spentMs).toBe(lease?.costMs);
+    expect(tenant?.bucket.burst.spentMs).toBe(lease?.costMs);
   });
 });

@@ -58,12 +58,12 @@ describe("a refusal", () => {
   test("of a client that left gives back what was taken from the guarantee", () => {
     const { pool } = aFullPool();
     const tenant = () => [...pool.state.tenants.values()][0];
-    const before = tenant()?.bucket.spentMs ?? 0;
+    const before = tenant()?.bucket.burst.spentMs ?? 0;
     expect(before).toBeGreaterThan(0);
     pool.offer(anOffer("waits", { outputTokensMax: 5 }), 0);
-    expect(tenant()?.bucket.spentMs).toBeGreaterThan(before);
+    expect(tenant()?.bucket.burst.spentMs).toBeGreaterThan(before);
     pool.withdraw(nameOf("waits"), 0);
-    expect(tenant()?.bucket.spentMs).toBe(before);
+    expect(tenant()?.bucket.burst.spentMs).toBe(before);
   });
 
   test("is counted once, and a withdrawal not at all", () => {

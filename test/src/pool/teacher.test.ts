@@ -42,7 +42,7 @@ function foreseenAt(pool: Pool, nowMs: number, change: Partial<Offer> = PATIENT)
 function expectedOutputAfter(outcome: Outcome): number {
   const pool = aReadyPool();
   const nowMs = live(pool, 30, { outcome });
-  pool.offer(anOffer("next", { targets: firstTokenWithin(30_000) }), nowMs);
+  pool.offer(anOffer("next", { ...PATIENT, outputTokensMax: 1_000 }), nowMs);
   return [...pool.state.leases.values()][0]?.outputTokens ?? 0;
 }
 

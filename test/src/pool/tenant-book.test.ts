@@ -3,12 +3,13 @@ import { copyState } from "../../../src/base/plain-state.ts";
 import { TenantBook } from "../../../src/pool/tenant-book.ts";
 import { TenantId } from "../../../src/protocol/ids.ts";
 import type { Attainment } from "../../../src/slo/attainment.ts";
+import { CostBucket } from "../../../src/tenants/cost-bucket.ts";
 import { firstTokenWithin } from "../../support/pool-builders.ts";
 
 const A = TenantId.parse("a");
 const B = TenantId.parse("b");
 const C = TenantId.parse("c");
-const SHARE = { weight: 2, guaranteedRatio: 0.5, band: 1 };
+const SHARE = { weight: 2, guaranteedRatio: 0.16, band: 1 };
 const TARGETS = firstTokenWithin(1_000);
 const MISSED: Attainment = { kind: "missed", missed: ["ttft"], isDegraded: false };
 
@@ -31,7 +32,7 @@ describe("TenantBook", () => {
     expect(once).toBeGreaterThan(10);
     expect(taken(aBook(), 2, 0)).toBe(2 * once);
     const half = new TenantBook(10);
-    half.arrives(A, { ...SHARE, guaranteedRatio: 0.25 }, TARGETS, 0);
+    half.arrives(A, { ...SHARE, guaranteedRatio: 0.08 }, TARGETS, 0);
     expect(taken(half, 2, 0)).toBe(once);
   });
 
@@ -98,10 +99,12 @@ describe("TenantBook", () => {
   });
 
   test("a book revived from a copy of its state goes on the same, and by itself", () => {
-    const book = aBook();
+    const joint = new CostBucket().state;
+    const book = new TenantBook(10, new Map(), joint);
+    book.arrives(A, SHARE, TARGETS, 0);
     book.take(A, 700, 1, 10);
     book.count(A, { kind: "admitted" }, 20);
-    const revived = new TenantBook(10, copyState(book.state));
+    const revived = new TenantBook(10, copyState(book.state), copyState(joint));
     revived.checkInvariants();
     expect(taken(revived, 1, 500)).toBe(taken(book, 1, 500));
     revived.leaves(A);

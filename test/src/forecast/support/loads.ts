@@ -12,6 +12,7 @@ export const IDLE_LOAD: ReplicaLoad = {
   speedRatio: 1,
   batchTokensMax: 8192,
   sequencesMax: 256,
+  keepsTbt: false,
   keptTbtMs: Infinity,
   prefillTokens: 0,
   prefillPairs: 0,
