@@ -19,6 +19,8 @@ export interface HeldLease {
   readonly dispatch: Dispatch;
   /** Says that the first token has come. Never rejects. */
   started(firstTokenAfterMs: number): Promise<void>;
+  /** Says that the stream has paused for much too long. Never rejects. */
+  stalled(): Promise<void>;
   /**
    * Waits until the pool takes the slot back, which only what is beyond a guarantee can lose; false
    * when it never did. Never rejects.
@@ -93,6 +95,9 @@ function heldLease(
     started: async (firstTokenAfterMs) => {
       await lease.started(firstTokenAfterMs).catch(logLost);
     },
+    stalled: async () => {
+      await lease.stalled().catch(logLost);
+    },
     onceDisplaced: async () => {
       if (dispatch.isInProfile) return false;
       return lease.displaced().catch(() => false);
@@ -105,6 +110,7 @@ function heldLease(
 /** What of a lease can be called from afar. */
 interface PoolLeaseStub {
   started(firstTokenAfterMs: number): Promise<void>;
+  stalled(): Promise<void>;
   displaced(): Promise<boolean>;
   prospects(triedReplicaIds: readonly ReplicaId[]): Promise<Prospects>;
   settle(outcome: Outcome): Promise<void>;

@@ -5,6 +5,7 @@ import type { ReplicaId } from "../src/protocol/ids.ts";
 /** A lease's side of the pool. */
 export interface LeaseLine {
   readonly started: (firstTokenAfterMs: number) => void;
+  readonly stalled: () => void;
   readonly prospects: (triedReplicaIds: readonly ReplicaId[]) => Prospects;
   /** Called once. */
   readonly settled: (outcome: Outcome) => void;
@@ -39,6 +40,11 @@ export class PoolLease extends RpcTarget {
    */
   async displaced(): Promise<boolean> {
     return this.#line.displaced;
+  }
+
+  /** Says that the stream has paused for much too long. */
+  async stalled(): Promise<void> {
+    if (!this.#isSettled) this.#line.stalled();
   }
 
   /** Tells what to hope for while no answer comes; of replicas that were tried before nothing. */

@@ -211,6 +211,7 @@ export class PoolObject extends DurableObject<Env> {
     return new PoolLease({
       displaced,
       started: (firstTokenAfterMs) => this.#call({ kind: "started", leaseId, firstTokenAfterMs }),
+      stalled: () => this.#call({ kind: "stalled", leaseId }),
       prospects: (triedIds) => this.#pool.prospectsOf(replicaId, triedIds, Date.now()),
       settled: (outcome) => {
         this.#endDisplacing(leaseId, false);

@@ -3,11 +3,12 @@ import type { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { CallWatch } from "./call-watch.ts";
 import type { ClientStream } from "./client-stream.ts";
+import { LazyTimer } from "./lazy-timer.ts";
 import type { AttemptLine } from "./reception.ts";
 
 /** How long a replica may take between the things it says. */
 export interface RelayLimits {
-  /** From one event to the next, once there is a first token. */
+  /** From one event to the next, once there is a first token; longer, and the answer is broken. */
   readonly stallMs: number;
   /** From the last text to the counts and the end marker, which a whole answer can do without. */
   readonly finishGraceMs: number;
@@ -41,6 +42,8 @@ export async function relay(
     eventBytesMax: EVENT_BYTES_MAX,
   });
   const reader = body.getReader();
+  // A client that does not read holds its replica up: that is no stall of the replica's.
+  const stall = new LazyTimer(() => (client.isBlocked ? undefined : line.onStall()));
   let text = "";
   let seenTokens = 0;
   while (!stream.isOver) {
@@ -63,10 +66,13 @@ export async function relay(
     // Until the first token the call's own instant stands, whatever a replica says meanwhile.
     if (frames.length > 0 && stream.hasReleased) {
       watch.expectBy(nowMs + (stream.isFinished ? limits.finishGraceMs : limits.stallMs));
+      if (stream.isFinished) stall.clear();
+      else stall.set(nowMs + Math.min(line.stallMarkMs, limits.stallMs));
     }
     // oxlint-disable-next-line no-await-in-loop -- a slow client slows its replica down
     if (text !== "") await client.send(text);
   }
+  stall.clear();
   await reader.cancel().catch(() => {});
   return text;
 }

@@ -1,7 +1,7 @@
 import type { Dispatch, Outcome } from "../src/pool/offer.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
 import { attemptLimitMs } from "../src/slo/attempt-limit.ts";
-import { e2eLimitMs } from "../src/slo/deadlines.ts";
+import { e2eLimitMs, stallMarkMs } from "../src/slo/deadlines.ts";
 import type { HeldLease, HeldPermit } from "./acquire.ts";
 import { AttemptPatience } from "./attempt-patience.ts";
 import { outcomeOf } from "./attempt-outcome.ts";
@@ -95,7 +95,13 @@ async function receiveAnswer(
     patience?.end();
     void lease.started(atMs - sentAtMs);
   };
-  return receive(answer.body, { signal, onFirstToken });
+  const { forecast } = lease.dispatch;
+  return receive(answer.body, {
+    signal,
+    onFirstToken,
+    stallMarkMs: stallMarkMs(call.tenant.targets, forecast.tpotMs),
+    onStall: () => void lease.stalled(),
+  });
 }
 
 /**

@@ -141,6 +141,14 @@ export class Pool {
     return this.#attend(nowMs, replica);
   }
 
+  /** A dispatched request's stream has paused for much too long. Several of them may eject its replica. */
+  stalled(leaseId: LeaseId, nowMs: number): PoolEffect[] {
+    const lease = this.#parts.leases.get(leaseId);
+    if (lease === undefined || lease.isLost || !this.#parts.mechanisms.ejection) return [];
+    this.#parts.replicas.stalled(lease, nowMs);
+    return this.#attend(nowMs, this.#parts.replicas.get(lease.replicaId));
+  }
+
   /** A dispatched request has ended. Settling a lease that is not alive does nothing. */
   settle(leaseId: LeaseId, outcome: Outcome, nowMs: number): PoolEffect[] {
     const lease = this.#parts.leases.remove(leaseId);
