@@ -10,7 +10,7 @@ import { errorEvent, eventsOf, textOf } from "./support/gateway.ts";
 
 const FIRST_TOKEN_MS = 500;
 const STALL_MARK_MS = 80;
-const LIMITS = { stallMs: 300, finishGraceMs: 100 };
+const LIMITS = { stallMs: 300, unreadMs: 900, finishGraceMs: 100 };
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -160,12 +160,28 @@ describe("relay()", () => {
     expect([stream.phase, stream.hasReleased]).toEqual(["broken", false]);
   });
 
+  test("gives a replica all of its time again once a slow client has read", async () => {
+    const { client, tail, say, watch, onStall } = aRelay();
+    await say(tokenFrame("a"));
+    const { body } = await client.response;
+    await vi.advanceTimersByTimeAsync(LIMITS.unreadMs - 1);
+    const text = new Response(body).text();
+    await vi.advanceTimersByTimeAsync(STALL_MARK_MS - 1);
+    expect([watch.reason, onStall.mock.calls.length]).toEqual([undefined, 0]);
+    await vi.advanceTimersByTimeAsync(LIMITS.stallMs - STALL_MARK_MS + 1);
+    expect([watch.reason, onStall.mock.calls.length]).toEqual(["timeout", 1]);
+    await client.end(await tail);
+    expect(eventsOf(await text).at(-1)).toEqual(errorEvent("timeout"));
+  });
+
   test("blames a client that does not read, and not its replica", async () => {
     const { client, tail, say, watch, onStall } = aRelay();
     watch.signal.addEventListener("abort", () => void client.abort());
     await say(tokenFrame("a"));
     await client.response;
-    await vi.advanceTimersByTimeAsync(LIMITS.stallMs);
+    await vi.advanceTimersByTimeAsync(LIMITS.unreadMs - 1);
+    expect(watch.reason).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(1);
     await tail;
     expect(watch.reason).toBe("client-gone");
     expect(onStall).not.toHaveBeenCalled();
