@@ -1,4 +1,4 @@
-import type { Dispatch, Offer, Outcome } from "../src/pool/offer.ts";
+import type { Dispatch, Offer, Outcome, Prospects } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import { FAILED } from "../src/slo/attainment.ts";
 import type { Call } from "./call.ts";
@@ -19,11 +19,18 @@ export interface HeldLease {
   readonly dispatch: Dispatch;
   /** Says that the first token has come. Never rejects. */
   started(firstTokenAfterMs: number): Promise<void>;
+  /** Says that the stream has paused for much too long. Never rejects. */
+  stalled(): Promise<void>;
   /**
    * Waits until the pool takes the slot back, which only what is beyond a guarantee can lose; false
    * when it never did. Never rejects.
    */
   onceDisplaced(): Promise<boolean>;
+  /**
+   * Asks what to hope for while no answer comes; `undefined` when the pool cannot be asked. Never
+   * rejects.
+   */
+  prospects(): Promise<Prospects | undefined>;
   /** Gives the slot back and says how it went. Never rejects; only the first call counts. */
   settle(outcome: Outcome): Promise<void>;
 }
@@ -74,20 +81,28 @@ export async function acquireLease(
     throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection, call));
   }
   const { dispatch, lease } = answer;
-  return heldLease(dispatch, lease);
+  return heldLease(dispatch, lease, excludedReplicaIds);
 }
 
 /** A lease as its holder sees it. That the pool is away must not spoil an answer under way. */
-function heldLease(dispatch: Dispatch, lease: Disposable & PoolLeaseStub): HeldLease {
+function heldLease(
+  dispatch: Dispatch,
+  lease: Disposable & PoolLeaseStub,
+  triedReplicaIds: readonly ReplicaId[],
+): HeldLease {
   return {
     dispatch,
     started: async (firstTokenAfterMs) => {
       await lease.started(firstTokenAfterMs).catch(logLost);
     },
+    stalled: async () => {
+      await lease.stalled().catch(logLost);
+    },
     onceDisplaced: async () => {
       if (dispatch.isInProfile) return false;
       return lease.displaced().catch(() => false);
     },
+    prospects: async () => lease.prospects(triedReplicaIds).catch(() => undefined),
     settle: giveBackOnce(lease, (outcome: Outcome) => lease.settle(outcome)),
   };
 }
@@ -95,7 +110,9 @@ function heldLease(dispatch: Dispatch, lease: Disposable & PoolLeaseStub): HeldL
 /** What of a lease can be called from afar. */
 interface PoolLeaseStub {
   started(firstTokenAfterMs: number): Promise<void>;
+  stalled(): Promise<void>;
   displaced(): Promise<boolean>;
+  prospects(triedReplicaIds: readonly ReplicaId[]): Promise<Prospects>;
   settle(outcome: Outcome): Promise<void>;
 }
 

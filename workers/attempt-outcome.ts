@@ -19,7 +19,8 @@ export function outcomeOf(call: Call, reception: Reception, isLast: boolean): Ou
     ...(usage !== undefined && {
       promptTokens: usage.prompt_tokens,
       cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
-      outputTokens: usage.completion_tokens,
+      // Vectors and scored prompts have none, which says nothing of how long answers are.
+      ...(usage.completion_tokens > 0 && { outputTokens: usage.completion_tokens }),
     }),
     ...(firstTokenAtMs !== undefined &&
       dispatchedAtMs !== undefined && { firstTokenAfterMs: firstTokenAtMs - dispatchedAtMs }),

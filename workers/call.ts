@@ -1,6 +1,7 @@
 import type { Rejection } from "../src/pool/offer.ts";
 import type { Problem } from "../src/protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../src/protocol/ids.ts";
+import type { Operation } from "../src/protocol/operation.ts";
 import type { UpstreamUsage } from "../src/protocol/upstream-answer.ts";
 import type { Attainment } from "../src/slo/attainment.ts";
 import { TimelineRecorder } from "../src/slo/timeline.ts";
@@ -9,8 +10,9 @@ import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts
 import type { TenantShare } from "../src/tenants/share.ts";
 import type { CallWatch } from "./call-watch.ts";
 
-/** One request for a completion that has passed every check of its own. */
+/** One request for an operation that has passed every check of its own. */
 export interface CheckedRequest {
+  readonly operation: Operation;
   readonly requestId: RequestId;
   readonly tenant: LiveTenant;
   readonly model: LiveModel;
@@ -18,6 +20,8 @@ export interface CheckedRequest {
   readonly share: TenantShare;
   /** The body for a replica: the client's own text, but for what the gateway decides. */
   readonly upstreamBody: string;
+  readonly promptCount: number;
+  /** Of all prompts. */
   readonly promptBytes: number;
   readonly outputTokensMax: number | undefined;
   readonly choiceCount: number;
@@ -36,6 +40,7 @@ export interface Call extends CheckedRequest {
 
 /** What is known of a call so far: its stages write, the answer's head and the log line read. */
 export interface CallRecord {
+  readonly operation: Operation["name"];
   /** When the handler was entered, and how long the client then took to send its body. */
   readonly arrivedAtMs: number;
   uploadMs: number;
@@ -63,8 +68,9 @@ export interface CallRecord {
 }
 
 /** Begins the record of a request that has just arrived. */
-export function newCallRecord(arrivedAtMs: number): CallRecord {
+export function newCallRecord({ name }: Operation, arrivedAtMs: number): CallRecord {
   return {
+    operation: name,
     arrivedAtMs,
     uploadMs: 0,
     tenantId: undefined,

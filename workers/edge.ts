@@ -2,12 +2,13 @@ import type { Context, Handler } from "hono";
 import { Hono } from "hono";
 import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import { RequestId } from "../src/protocol/ids.ts";
+import { OPERATIONS } from "../src/protocol/operation.ts";
 import { CORS_HEADERS, preflightResponse } from "./cors.ts";
 import type { EdgeContext } from "./edge-context.ts";
 import { errorResponse, problemOf } from "./error-response.ts";
 import { adminRoutes } from "./routes/admin.ts";
-import { completeChat } from "./routes/chat.ts";
 import { listModels, retrieveModel } from "./routes/models.ts";
+import { performOperation } from "./routes/operation.ts";
 import { connectReplica } from "./routes/pools.ts";
 import { settingsOf } from "./settings.ts";
 
@@ -28,7 +29,7 @@ app.use(async (c, next) => {
 });
 
 app.options("*", (c) => preflightResponse(c.req.raw.headers));
-route("POST", "/v1/chat/completions", completeChat);
+for (const operation of OPERATIONS) route("POST", operation.path, performOperation(operation));
 route("GET", "/v1/models", listModels);
 route("GET", "/v1/models/:id{.+}", retrieveModel);
 route("GET", "/internal/pools/:pool", connectReplica);

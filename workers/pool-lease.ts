@@ -1,9 +1,12 @@
 import { RpcTarget } from "cloudflare:workers";
-import type { Outcome } from "../src/pool/offer.ts";
+import type { Outcome, Prospects } from "../src/pool/offer.ts";
+import type { ReplicaId } from "../src/protocol/ids.ts";
 
 /** A lease's side of the pool. */
 export interface LeaseLine {
   readonly started: (firstTokenAfterMs: number) => void;
+  readonly stalled: () => void;
+  readonly prospects: (triedReplicaIds: readonly ReplicaId[]) => Prospects;
   /** Called once. */
   readonly settled: (outcome: Outcome) => void;
   /** True when the slot is taken back, false when the lease ended otherwise. */
@@ -37,6 +40,16 @@ export class PoolLease extends RpcTarget {
    */
   async displaced(): Promise<boolean> {
     return this.#line.displaced;
+  }
+
+  /** Says that the stream has paused for much too long. */
+  async stalled(): Promise<void> {
+    if (!this.#isSettled) this.#line.stalled();
+  }
+
+  /** Tells what to hope for while no answer comes; of replicas that were tried before nothing. */
+  async prospects(triedReplicaIds: readonly ReplicaId[]): Promise<Prospects> {
+    return this.#line.prospects(triedReplicaIds);
   }
 
   /** Says how the request ended. Only the first call counts. */

@@ -8,7 +8,7 @@ import type { PoolEffect } from "../src/pool/pool-effect.ts";
 import type { PoolStatus } from "../src/pool/pool-status.ts";
 import { Pool } from "../src/pool/pool.ts";
 import { REPLICA_CLOSE_CODES } from "../src/protocol/engine-api.ts";
-import type { LeaseId, RequestId } from "../src/protocol/ids.ts";
+import type { LeaseId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
 import { PoolId } from "../src/protocol/ids.ts";
 import type { Env } from "./env.ts";
 import { PoolConfiguration } from "./pool-configuration.ts";
@@ -190,7 +190,7 @@ export class PoolObject extends DurableObject<Env> {
           this.#answer(effect.requestId, {
             kind: "dispatched",
             dispatch: effect.dispatch,
-            lease: this.#leaseOf(effect.leaseId),
+            lease: this.#leaseOf(effect.leaseId, effect.dispatch.replicaId),
           });
           break;
         case "reject":
@@ -206,11 +206,13 @@ export class PoolObject extends DurableObject<Env> {
     }
   }
 
-  #leaseOf(leaseId: LeaseId): PoolLease {
+  #leaseOf(leaseId: LeaseId, replicaId: ReplicaId): PoolLease {
     const displaced = new Promise<boolean>((resolve) => this.#displacing.set(leaseId, resolve));
     return new PoolLease({
       displaced,
       started: (firstTokenAfterMs) => this.#call({ kind: "started", leaseId, firstTokenAfterMs }),
+      stalled: () => this.#call({ kind: "stalled", leaseId }),
+      prospects: (triedIds) => this.#pool.prospectsOf(replicaId, triedIds, Date.now()),
       settled: (outcome) => {
         this.#endDisplacing(leaseId, false);
         this.#call({ kind: "settle", leaseId, outcome });

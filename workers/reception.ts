@@ -16,6 +16,10 @@ export interface AttemptLine {
   readonly signal: AbortSignal;
   /** To be told when the first token of a streamed answer has come. */
   readonly onFirstToken: (atMs: number) => void;
+  /** From a streamed answer's first token on, a pause this long is a stall. */
+  readonly stallMarkMs: number;
+  /** To be told of every stall, while it lasts. */
+  readonly onStall: () => void;
 }
 
 /** Takes a replica's answer in, as the client wants it: streamed or whole. */

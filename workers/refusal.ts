@@ -19,25 +19,37 @@ export function concurrencyProblem(concurrencyMax: number, retryAfterMs: number)
  * A prompt that cannot fit its model. Some clients know it only by the words "maximum context
  * length". `length` completes "the prompt has".
  */
-export function contextLengthProblem(contextTokens: number, length: string): Problem {
+export function contextLengthProblem(found: {
+  readonly contextTokens: number;
+  readonly length: string;
+  readonly promptParameter: string;
+}): Problem {
+  const { contextTokens, length, promptParameter } = found;
   return {
     code: "context_length_exceeded",
     message: `This model's maximum context length is ${contextTokens} tokens, the prompt has ${length}`,
-    param: "messages",
+    param: promptParameter,
   };
 }
+
+/** What a refusal is told by. */
+type RefusedRequest = Pick<
+  CheckedRequest,
+  "operation" | "model" | "tenant" | "isStreamed" | "promptCount"
+>;
 
 /**
  * A pool's refusal in words for the client: what was predicted, not which replicas there are. What
  * no replica could answer in time is the request's fault, and so nothing to try again.
  */
-export function rejectionProblem(
-  rejection: Rejection,
-  request: Pick<CheckedRequest, "model" | "tenant" | "isStreamed">,
-): Problem {
+export function rejectionProblem(rejection: Rejection, request: RefusedRequest): Problem {
   const { code, reason, retryAfterMs } = rejection;
   if (isOverlong(rejection, request)) {
-    return contextLengthProblem(request.model.contextTokens, `about ${rejection.promptTokens}`);
+    return contextLengthProblem({
+      contextTokens: request.model.contextTokens,
+      length: `about ${rejection.promptTokens}`,
+      promptParameter: request.operation.promptParameter,
+    });
   }
   if (reason === "unattainable") return unattainableProblem(rejection, request);
   const predictedMs = predictedMsOf(rejection);
@@ -49,18 +61,21 @@ export function rejectionProblem(
   };
 }
 
-/** The estimate alone refuses nobody; of what is refused it only names the better of two reasons. */
+/**
+ * The estimate alone refuses nobody; of what is refused it only names the better of two reasons.
+ * Several prompts are estimated together, and each has a context of its own.
+ */
 function isOverlong(
   { reason, promptTokens = 0 }: Rejection,
-  { model }: Pick<CheckedRequest, "model">,
+  { model, promptCount }: RefusedRequest,
 ): boolean {
   const mayBeLength = reason === "unattainable" || reason === "infeasible";
-  return mayBeLength && promptTokens >= model.contextTokens;
+  return mayBeLength && promptCount === 1 && promptTokens >= model.contextTokens;
 }
 
 function unattainableProblem(
   rejection: Rejection,
-  { tenant, isStreamed }: Pick<CheckedRequest, "tenant" | "isStreamed">,
+  { operation, tenant, isStreamed }: RefusedRequest,
 ): Problem {
   const { code, promptTokens = 0 } = rejection;
   const firstToken =
@@ -73,7 +88,7 @@ function unattainableProblem(
     message: isLate
       ? `${firstToken} at most the target of ${Math.floor(limitMs)} ms`
       : `${firstToken} the answer to end within its target`,
-    param: "messages",
+    param: operation.promptParameter,
   };
 }
 

@@ -3,12 +3,15 @@ import type { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { CallWatch } from "./call-watch.ts";
 import type { ClientStream } from "./client-stream.ts";
+import { LazyTimer } from "./lazy-timer.ts";
 import type { AttemptLine } from "./reception.ts";
 
 /** How long a replica may take between the things it says. */
 export interface RelayLimits {
-  /** From one event to the next, once there is a first token. */
+  /** From one event to the next, once there is a first token; longer, and the answer is broken. */
   readonly stallMs: number;
+  /** For so long a client may leave unread what was written. */
+  readonly unreadMs: number;
   /** From the last text to the counts and the end marker, which a whole answer can do without. */
   readonly finishGraceMs: number;
 }
@@ -41,6 +44,8 @@ export async function relay(
     eventBytesMax: EVENT_BYTES_MAX,
   });
   const reader = body.getReader();
+  // A client that does not read holds its replica up: that is no stall of the replica's.
+  const stall = new LazyTimer(() => (client.isBlocked ? undefined : line.onStall()));
   let text = "";
   let seenTokens = 0;
   while (!stream.isOver) {
@@ -60,13 +65,19 @@ export async function relay(
     seenTokens += newTokens;
     if (kind === "event-too-large") text += stream.fail({ code: "upstream_error" });
     if (stream.isOver) break;
-    // Until the first token the call's own instant stands, whatever a replica says meanwhile.
-    if (frames.length > 0 && stream.hasReleased) {
-      watch.expectBy(nowMs + (stream.isFinished ? limits.finishGraceMs : limits.stallMs));
+    if (text !== "") {
+      watch.expectBy(nowMs + limits.unreadMs);
+      // oxlint-disable-next-line no-await-in-loop -- a slow client slows its replica down
+      await client.send(text);
     }
-    // oxlint-disable-next-line no-await-in-loop -- a slow client slows its replica down
-    if (text !== "") await client.send(text);
+    // Until the first token the call's own instant stands, whatever a replica says meanwhile.
+    if (frames.length === 0 || !stream.hasReleased) continue;
+    const heardAtMs = Date.now();
+    watch.expectBy(heardAtMs + (stream.isFinished ? limits.finishGraceMs : limits.stallMs));
+    if (stream.isFinished) stall.clear();
+    else stall.set(heardAtMs + Math.min(line.stallMarkMs, limits.stallMs));
   }
+  stall.clear();
   await reader.cancel().catch(() => {});
   return text;
 }

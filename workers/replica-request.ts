@@ -36,14 +36,12 @@ export async function askReplica(
     redirect: "manual",
     signal,
   };
-  const url = `${dispatch.endpointUrl.replace(/\/+$/, "")}${PATH}`;
+  const url = `${dispatch.endpointUrl.replace(/\/+$/, "")}${call.operation.path}`;
   // Whether it was refused, reset or stopped by us, nothing came back.
   const response = await fetch(url, request).catch(() => undefined);
   if (response === undefined) return { kind: "unusable", fault: upstreamFailure(true) };
   return readHead(call, response);
 }
-
-const PATH = "/v1/chat/completions";
 
 function replicaHeaders(
   call: Call,

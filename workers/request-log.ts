@@ -7,7 +7,7 @@ import { logLine } from "./log.ts";
 /** Room for a client's own id. It chose the text, so it gets no more, and nothing unprintable. */
 const CLIENT_REQUEST_ID_LENGTH_MAX = 128;
 
-/** Writes the one line that tells how a request for a completion went. */
+/** Writes the one line that tells how a request for an operation went. */
 export function logCall(call: {
   readonly requestId: RequestId;
   readonly clientHeaders: Headers;
@@ -21,6 +21,7 @@ export function logCall(call: {
     requestId: call.requestId,
     clientRequestId: clientRequestIdOf(call.clientHeaders),
     tenantId: record.tenantId,
+    operation: record.operation,
     modelId: record.modelId,
     outcome: stopReason === "client-gone" ? "client_gone" : (record.problem?.code ?? "completed"),
     rejectedFor: record.rejectedFor,

@@ -6,7 +6,7 @@ import type { ReceiveAnswer } from "./reception.ts";
 import type { RelayLimits } from "./relay.ts";
 import { relay } from "./relay.ts";
 
-const RELAY_LIMITS: RelayLimits = { stallMs: 60_000, finishGraceMs: 2_000 };
+const RELAY_LIMITS: RelayLimits = { stallMs: 10_000, unreadMs: 60_000, finishGraceMs: 2_000 };
 
 /** Passes an answer on token by token. */
 export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer {

@@ -1,5 +1,4 @@
 import { editMembers } from "../src/protocol/json-text.ts";
-import { isFailedFinish, UpstreamCompletion } from "../src/protocol/upstream-answer.ts";
 import { problemInAnswer, upstreamFailure } from "../src/protocol/upstream-problem.ts";
 import type { Call } from "./call.ts";
 import { readBody } from "./read-body.ts";
@@ -13,14 +12,12 @@ export function receiveWhole(call: Call, answer: (json: string) => void): Receiv
   return async (body) => {
     const json = await readText(body);
     const parsed = parseJson(json);
-    const completion = UpstreamCompletion.safeParse(parsed);
     const problem = problemInAnswer(parsed);
-    if (json === undefined || problem !== undefined || !completion.success) {
+    const whole = call.operation.readAnswer(parsed);
+    if (json === undefined || problem !== undefined || whole === undefined) {
       return unusable(problem);
     }
-    const { choices, usage } = completion.data;
-    if (choices.some((choice) => isFailedFinish(choice.finish_reason))) return unusable();
-    call.record.usage = usage ?? undefined;
+    call.record.usage = whole.usage;
     const aliased = editMembers(json, { model: JSON.stringify(call.model.modelId) });
     return { kind: "complete", deliver: async () => answer(aliased) };
   };

@@ -49,6 +49,14 @@ export interface Dispatch {
   readonly clampedOutputTokensMax?: number;
 }
 
+/** What the holder of a lease goes by who still waits for its answer. */
+export interface Prospects {
+  /** Whether another replica, one that has not failed the request, has a slot for it now. */
+  readonly hasOther: boolean;
+  /** Whether nothing has been heard of its own for so long that nothing new is sent there. */
+  readonly isSilent: boolean;
+}
+
 /** Why a pool refused: `reason` is a metric label, `code` what the client sees. */
 export interface Rejection {
   readonly code: ErrorCode;

@@ -15,6 +15,7 @@ export type PoolCall =
   | { readonly kind: "offer"; readonly offer: Offer }
   | { readonly kind: "withdraw"; readonly requestId: RequestId }
   | { readonly kind: "started"; readonly leaseId: LeaseId; readonly firstTokenAfterMs: number }
+  | { readonly kind: "stalled"; readonly leaseId: LeaseId }
   | { readonly kind: "settle"; readonly leaseId: LeaseId; readonly outcome: Outcome }
   | { readonly kind: "wake" };
 
@@ -35,6 +36,8 @@ export function callPool(pool: Pool, call: PoolCall, nowMs: number): PoolEffect[
       return pool.withdraw(call.requestId, nowMs);
     case "started":
       return pool.started(call.leaseId, call.firstTokenAfterMs, nowMs);
+    case "stalled":
+      return pool.stalled(call.leaseId, nowMs);
     case "settle":
       return pool.settle(call.leaseId, call.outcome, nowMs);
     case "wake":

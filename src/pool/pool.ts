@@ -2,11 +2,12 @@ import { assert } from "../base/assert.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { LeaseId, ReplicaId, RequestId } from "../protocol/ids.ts";
 import type { Replica } from "../replicas/replica.ts";
+import { whyNot } from "../routing/filter.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
 import type { Lease } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import { ALL_MECHANISMS } from "./mechanisms.ts";
-import type { Offer, Outcome } from "./offer.ts";
+import type { Offer, Outcome, Prospects } from "./offer.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolLimits } from "./pool-limits.ts";
 import { POOL_LIMITS } from "./pool-limits.ts";
@@ -73,6 +74,21 @@ export class Pool {
     return this.#parts.replicas.at(endpointUrl)?.replicaId;
   }
 
+  /** How a request that a replica does not answer fares there, and whether another could take it. */
+  prospectsOf(
+    replicaId: ReplicaId,
+    triedReplicaIds: readonly ReplicaId[],
+    nowMs: number,
+  ): Prospects {
+    const { replicas } = this.#parts;
+    const excludedReplicaIds = [...triedReplicaIds, replicaId];
+    const hasOther = [...replicas].some(
+      (replica) => whyNot(replica.factsAt(nowMs), { excludedReplicaIds }) === undefined,
+    );
+    const condition = replicas.get(replicaId)?.conditionAt(nowMs) ?? "removed";
+    return { hasOther, isSilent: condition === "silent" || condition === "disconnected" };
+  }
+
   /** A replica, one that `replicaAt` knows, has dialled in. A new process first has to report. */
   connected(hello: ReplicaHello, nowMs: number): PoolEffect[] {
     const replica = this.#parts.replicas.at(hello.endpointUrl);
@@ -123,6 +139,14 @@ export class Pool {
     if (lease.isLost || replica === undefined) return [];
     replica.started(lease.dispatchNumber, nowMs);
     return this.#attend(nowMs, replica);
+  }
+
+  /** A dispatched request's stream has paused for much too long. Several of them may eject its replica. */
+  stalled(leaseId: LeaseId, nowMs: number): PoolEffect[] {
+    const lease = this.#parts.leases.get(leaseId);
+    if (lease === undefined || lease.isLost || !this.#parts.mechanisms.ejection) return [];
+    this.#parts.replicas.stalled(lease, nowMs);
+    return this.#attend(nowMs, this.#parts.replicas.get(lease.replicaId));
   }
 
   /** A dispatched request has ended. Settling a lease that is not alive does nothing. */

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import {
+  EDGE_PARAMETERS,
   GENERATION_PARAMETERS,
   hasStreamForOptions,
   MINIMUM_ABOVE_MAXIMUM,
@@ -117,8 +118,7 @@ export const ChatRequestShape = z
       .max(MESSAGES_MAX),
     max_completion_tokens: OutputTokensMax,
     max_tokens: OutputTokensMax,
-    stream: optional(z.boolean()),
-    stream_options: optional(z.looseObject({ include_usage: optional(z.boolean()) })),
+    ...EDGE_PARAMETERS,
   })
   .refine(hasStreamForOptions, STREAM_OPTIONS_NEED_STREAM);
 export type ChatRequestShape = z.infer<typeof ChatRequestShape>;

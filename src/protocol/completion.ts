@@ -1,5 +1,7 @@
 import * as z from "zod";
 import {
+  ANSWER_CHOICES_MAX,
+  EDGE_PARAMETERS,
   GENERATION_PARAMETERS,
   hasStreamForOptions,
   MINIMUM_ABOVE_MAXIMUM,
@@ -7,7 +9,7 @@ import {
 } from "./generation-parameters.ts";
 import { ModelId } from "./ids.ts";
 import { integerWithin, onlyNeutral, optional, withDefault } from "./parameter-schemas.ts";
-import { TextInputs } from "./text-input.ts";
+import { TextInputs, textInputs } from "./text-input.ts";
 import { faultOf } from "./validation.ts";
 
 const LOGPROBS_MAX = 5;
@@ -35,3 +37,18 @@ export const CompletionRequest = z
     path: ["max_tokens"],
   });
 export type CompletionRequest = z.infer<typeof CompletionRequest>;
+
+/** What the edge reads of a completion. All else passes untouched, as of a chat. */
+export const CompletionRequestShape = z
+  .object({
+    model: ModelId,
+    prompt: textInputs(ANSWER_CHOICES_MAX),
+    max_tokens: withDefault(integerWithin(0), OUTPUT_TOKENS_DEFAULT),
+    ...EDGE_PARAMETERS,
+  })
+  .refine(hasStreamForOptions, STREAM_OPTIONS_NEED_STREAM)
+  .refine(({ prompt, n = 1 }) => prompt.length * n <= ANSWER_CHOICES_MAX, {
+    ...faultOf("integer_above_max_value", `so that all prompts have ${ANSWER_CHOICES_MAX} choices`),
+    path: ["n"],
+  });
+export type CompletionRequestShape = z.infer<typeof CompletionRequestShape>;

@@ -116,6 +116,17 @@ export const GENERATION_PARAMETERS = {
   cache_salt: CacheSalt,
 };
 
+/** Choices of one answer, over all its prompts: as many as are told apart in a stream. */
+export const ANSWER_CHOICES_MAX = 128;
+
+/** What the edge reads of chats and completions alike. All else is the engine's to judge. */
+export const EDGE_PARAMETERS = {
+  n: optional(integerWithin(1, ANSWER_CHOICES_MAX)),
+  stream: optional(z.boolean()),
+  stream_options: optional(z.looseObject({ include_usage: optional(z.boolean()) })),
+  cache_salt: CacheSalt,
+};
+
 const Generation = z.object(GENERATION_PARAMETERS);
 /** The parameters that every generation has, as a request's schema yields them. */
 export type GenerationParameters = z.infer<typeof Generation>;

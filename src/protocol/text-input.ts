@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { faultOf } from "./validation.ts";
 
-/** Texts of one request; each is computed by itself. */
+/** Texts of one request to the engine; each is computed by itself. */
 export const TEXTS_MAX = 64;
 /** Token ids of one request, all lists together: far more than fit any context of ours. */
 const TOKEN_IDS_MAX = 262_144;
@@ -15,22 +15,30 @@ export type TextInput =
  * What completions and embeddings take: a string, a list of strings, a list of token ids, or a list
  * of such lists. Looked through by hand: a union would try each form on every element.
  */
-export const TextInputs = z
-  .union([z.string(), z.array(z.unknown()).min(1).max(TOKEN_IDS_MAX)])
-  .transform((input, context): readonly TextInput[] => {
-    const texts = typeof input === "string" ? [textOf(input)] : readList(input);
-    if (texts === undefined) {
-      context.addIssue(
-        issueOf("invalid_type", "a string, a list of strings, or token ids in one list or several"),
-      );
-      return z.NEVER;
-    }
-    if (texts.length > TEXTS_MAX) {
-      context.addIssue(issueOf("array_above_max_length", `a list of at most ${TEXTS_MAX}`));
-      return z.NEVER;
-    }
-    return texts;
-  });
+export function textInputs(textsMax: number) {
+  return z
+    .union([z.string(), z.array(z.unknown()).min(1).max(TOKEN_IDS_MAX)])
+    .transform((input, context): readonly TextInput[] => {
+      const texts = typeof input === "string" ? [textOf(input)] : readList(input);
+      if (texts === undefined) {
+        context.addIssue(
+          issueOf(
+            "invalid_type",
+            "a string, a list of strings, or token ids in one list or several",
+          ),
+        );
+        return z.NEVER;
+      }
+      if (texts.length > textsMax) {
+        context.addIssue(issueOf("array_above_max_length", `a list of at most ${textsMax}`));
+        return z.NEVER;
+      }
+      return texts;
+    });
+}
+
+/** The same of one request to the engine. */
+export const TextInputs = textInputs(TEXTS_MAX);
 
 function readList(list: readonly unknown[]): readonly TextInput[] | undefined {
   if (list.every((entry) => typeof entry === "string")) return list.map(textOf);

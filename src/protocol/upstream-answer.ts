@@ -1,7 +1,7 @@
 import * as z from "zod";
+import { ANSWER_CHOICES_MAX } from "./generation-parameters.ts";
 
 const Count = z.int().min(0);
-const CHOICES_MAX = 128;
 
 /** The counts of an answer as any OpenAI-compatible server gives them. */
 export const UpstreamUsage = z.object({
@@ -19,25 +19,37 @@ export const UpstreamChunk = z.object({
   choices: z
     .array(
       z.object({
-        index: z.int().min(0).lt(CHOICES_MAX),
+        index: z.int().min(0).lt(ANSWER_CHOICES_MAX),
+        /** Of a chat, and of a completion. */
         delta: z.nullish(z.record(z.string(), z.unknown())),
+        text: z.nullish(z.string()),
         finish_reason: z.nullish(z.string()),
       }),
     )
-    .max(CHOICES_MAX),
+    .max(ANSWER_CHOICES_MAX),
   usage: Usage,
 });
 export type UpstreamChunk = z.infer<typeof UpstreamChunk>;
 
-/** What the gateway reads of an answer that comes whole. */
+/** What the gateway reads of a chat or a completion that comes whole. */
 export const UpstreamCompletion = z.object({
   choices: z
     .array(z.object({ finish_reason: z.nullish(z.string()) }))
     .min(1)
-    .max(CHOICES_MAX),
+    .max(ANSWER_CHOICES_MAX),
   usage: Usage,
 });
-export type UpstreamCompletion = z.infer<typeof UpstreamCompletion>;
+
+/** What the gateway reads of an answer of vectors. There is no output to count. */
+export const UpstreamEmbeddings = z.object({
+  data: z.array(z.unknown()).min(1),
+  usage: z
+    .nullish(z.object({ prompt_tokens: Count }))
+    .catch(undefined)
+    .transform((usage): UpstreamUsage | undefined =>
+      usage ? { prompt_tokens: usage.prompt_tokens, completion_tokens: 0 } : undefined,
+    ),
+});
 
 /** An error object, under whatever status it came. Some servers write a bare string. */
 export const UpstreamErrorBody = z.object({
@@ -61,10 +73,11 @@ export function isFailedFinish(finishReason: string | null | undefined): boolean
 }
 
 /**
- * Whether a delta brings output: anything but a role that is not empty. A role alone, or an empty
- * text, comes before the first token exists.
+ * Whether a choice's part brings output: anything but a role that is not empty. A role alone, or an
+ * empty text, comes before the first token exists.
  */
-export function carriesOutput(delta: Readonly<Record<string, unknown>> | null | undefined) {
+export function carriesOutput({ delta, text }: UpstreamChunk["choices"][number]): boolean {
+  if (!isEmpty(text)) return true;
   return Object.entries(delta ?? {}).some(([name, value]) => name !== "role" && !isEmpty(value));
 }
 

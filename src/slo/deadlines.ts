@@ -7,6 +7,20 @@ const SHORT_DECODE_GRACE_MS = 250;
 /** How far a token may be behind the even pace of its stream before it counts as late. */
 export const DELIVERY_SLACK_MS = 1_000;
 
+/** A stream that pauses so many times as long as its pace allows has stalled. */
+const STALL_RATIO = 4;
+/** A shorter pause may be one long prompt of somebody else's. */
+const STALL_MS_MIN = 500;
+
+/**
+ * Returns after how long a pause a stream counts as stalled. Its pace is what was promised, or what
+ * is foreseen on a replica that is slower than that.
+ */
+export function stallMarkMs({ tpot }: SloTargets, foreseenTpotMs: number): number {
+  const tpotMs = Math.max(tpot?.limitMs ?? 0, foreseenTpotMs);
+  return Math.max(STALL_MS_MIN, STALL_RATIO * tpotMs);
+}
+
 /** Returns how long the first token of a prompt may take; `Infinity` when nothing is promised. */
 export function ttftLimitMs({ ttft }: SloTargets, promptTokens: number): number {
   if (ttft === undefined) return Number.POSITIVE_INFINITY;

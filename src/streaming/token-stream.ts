@@ -148,8 +148,9 @@ export class TokenStream {
 
   #take(chunk: UpstreamChunk, json: string, nowMs: number): string {
     this.#usage = chunk.usage ?? this.#usage;
-    for (const { index, delta, finish_reason: finishReason } of chunk.choices) {
-      if (carriesOutput(delta)) this.#stamp(nowMs);
+    for (const choice of chunk.choices) {
+      const { index, finish_reason: finishReason } = choice;
+      if (carriesOutput(choice)) this.#stamp(nowMs);
       if (!this.#finishedChoices.has(index)) this.#openChoices.add(index);
       if (typeof finishReason === "string") {
         this.#openChoices.delete(index);

@@ -110,6 +110,26 @@ describe("a gateway with two engines, asked by the official client", () => {
     expect(answer.choices[0]?.finish_reason).toBe("stop");
   });
 
+  test("completions and embeddings go the same way", async () => {
+    const request = { model: MODEL, prompt: "Once upon a time", max_tokens: 12, temperature: 0 };
+    const whole = await client.completions.create(request);
+    expect(whole).toMatchObject({ object: "text_completion", model: MODEL });
+    expect(whole.usage?.completion_tokens).toBeGreaterThan(0);
+    let text = "";
+    for await (const chunk of await client.completions.create({ ...request, stream: true })) {
+      text += chunk.choices[0]?.text ?? "";
+    }
+    expect(text).toBe(whole.choices[0]?.text);
+
+    const input = ["Once upon a time", "there was a fox."];
+    const vectors = await client.embeddings.create({ model: MODEL, input });
+    expect(vectors.data.map(({ index }) => index)).toEqual([0, 1]);
+    expect(vectors.usage.prompt_tokens).toBeGreaterThan(0);
+    const lengths = vectors.data.map(({ embedding }) => Math.hypot(...embedding));
+    for (const length of lengths) expect(length).toBeCloseTo(1, 4);
+    await stack.whenIdle();
+  });
+
   test("sixteen streams at once are each the text that it is alone", async () => {
     const prompts = ["fox", "lamp", "boat", "hill"].flatMap((word) =>
       ["old", "red", "sad", "big"].map((kind) => `Tell me a story about a ${kind} ${word}.`),

@@ -10,6 +10,8 @@ import { RunningStack } from "./support/running-stack.ts";
 import { expectNothingLeft } from "./support/stack-programs.ts";
 
 const MODEL = "sluice-tiny";
+/** The promise of class `chat` in `sluice.local.yaml`. */
+const CHAT_TTFT_MS = 5_000;
 const LAUNCHER = new URL("../../cli/sluice.mjs", import.meta.url).pathname;
 
 const asUser = (content: string) => [{ role: "user" as const, content }];
@@ -28,6 +30,19 @@ describe("a gateway whose engines are killed", () => {
       max_completion_tokens: 8,
     });
     return answer.choices[0]?.message.content;
+  }
+
+  /** What comes first of a short answer that is streamed. */
+  async function firstTokenOf(tenant: string): Promise<string> {
+    const chunks = await stack.clientOf(tenant).chat.completions.create({
+      model: MODEL,
+      messages: asUser("Tell me a story about a fox."),
+      max_completion_tokens: 4,
+      stream: true,
+    });
+    let text = "";
+    for await (const chunk of chunks) text ||= chunk.choices[0]?.delta.content ?? "";
+    return text;
   }
 
   async function findRunning(): Promise<EngineProbe> {
@@ -67,6 +82,21 @@ describe("a gateway whose engines are killed", () => {
       stdout: "",
       stderr: expect.stringMatching(/^(Port \d+ on .+ is taken by another program: .+\n){3}$/),
     });
+  });
+
+  test("an engine that freezes keeps no request from its first token for longer than was promised", async () => {
+    const [frozen] = stack.engines;
+    process.kill(pidOf(frozen), "SIGSTOP");
+    try {
+      const startedAtMs = Date.now();
+      // More than one, as the pool may send any single one to the other engine.
+      const answers = await Promise.all(Array.from({ length: 6 }, () => firstTokenOf("chat")));
+      expect(answers.every((text) => text !== "")).toBe(true);
+      expect(Date.now() - startedAtMs).toBeLessThan(CHAT_TTFT_MS);
+    } finally {
+      process.kill(pidOf(frozen), "SIGCONT");
+    }
+    await whenAllReady();
   });
 
   test("a stream whose engine dies ends in exactly one error, and the other engine serves on", async () => {

@@ -1,8 +1,22 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { firstTokenWithin } from "../support/pool-builders.ts";
 import { refusal, ROLE_FRAME, streamThatGoesOn } from "./support/answers.ts";
 import type { TestGateway } from "./support/gateway.ts";
-import { aGateway, becomesIdle, readEvents, textOf } from "./support/gateway.ts";
-import { anUpstream, EVENT_STREAM_HEAD, streamedAnswer, wholeAnswer } from "./support/upstream.ts";
+import {
+  aGateway,
+  becomesIdle,
+  EMBEDDINGS_PATH,
+  readEvents,
+  textOf,
+  WAIT,
+} from "./support/gateway.ts";
+import {
+  anUpstream,
+  EVENT_STREAM_HEAD,
+  jsonAnswer,
+  streamedAnswer,
+  wholeAnswer,
+} from "./support/upstream.ts";
 
 const STREAM = { body: { stream: true } };
 const END = { kind: "end" } as const;
@@ -76,12 +90,12 @@ describe("a replica that fails before the client has seen anything", () => {
     expect((first ?? 0) - (second ?? 0)).toBeGreaterThanOrEqual(250);
   });
 
-  test("is followed by one more attempt and no third", async () => {
-    const gateway = await aGateway({ replicaCount: 3 });
+  test("is followed by two more attempts and no fourth", async () => {
+    const gateway = await aGateway({ replicaCount: 4 });
     await gateway.upstream.answerWith(refusal(503, "no"));
     const response = await gateway.ask(STREAM);
     expect(response.status).toBe(503);
-    await expectAttempts(gateway, 2);
+    await expectAttempts(gateway, 3);
     await becomesIdle(gateway);
   });
 
@@ -112,6 +126,123 @@ describe("a replica that fails before the client has seen anything", () => {
       expect(await addressesAsked(gateway)).toEqual([0, 0]);
     },
   );
+});
+
+const TARGET_MS = 2_000;
+/** By then an attempt has been given up, if another one can be made. */
+const LATE_MS = 1_200;
+const SOON = {
+  targets: { ...firstTokenWithin(TARGET_MS), tpot: { percentileRatio: 0.99, limitMs: 50 } },
+};
+const HANG = { kind: "hang" } as const;
+const comment = { kind: "text", text: ": still here\n\n" } as const;
+const wait = (ms: number) => ({ kind: "pause", ms }) as const;
+
+/** How each attempt was settled with the pool. */
+async function outcomesOf(gateway: TestGateway) {
+  await becomesIdle(gateway);
+  const records = await gateway.decisions();
+  const calls = records.flatMap((record) => record.calls.map(({ call }) => call));
+  return calls.flatMap((call) => (call.kind === "settle" ? [call.outcome] : []));
+}
+
+describe("a replica that does not begin to answer in time", () => {
+  test.each([
+    ["says nothing at all", [HANG]],
+    ["sends a head and then nothing", [EVENT_STREAM_HEAD, HANG]],
+    ["sends the role and then nothing", [EVENT_STREAM_HEAD, ROLE_FRAME, HANG]],
+    [
+      "sends nothing but comments",
+      [EVENT_STREAM_HEAD, ...Array.from({ length: 40 }, () => [wait(100), comment]).flat()],
+    ],
+  ])("and %s is replaced within the target of the first token", async (_, steps) => {
+    const gateway = await aGateway({ replicaCount: 2, tenant: SOON });
+    await gateway.upstream.answerWith(steps, streamedAnswer(["second", " try"]));
+    const askedAtMs = Date.now();
+    const response = await gateway.ask(STREAM);
+    expect(response.status).toBe(200);
+    expect(Date.now() - askedAtMs).toBeLessThan(TARGET_MS);
+    const events = await readEvents(response);
+    expect(textOf(events)).toBe("second try");
+    expect(events.at(-1)).toEqual({ data: "[DONE]" });
+    await expectAttempts(gateway, 2);
+    expect(await gateway.upstream.requests()).toMatchObject([
+      { closedEarly: true },
+      { closedEarly: false },
+    ]);
+    const [first, second] = await outcomesOf(gateway);
+    expect(first).toEqual({ kind: "upstream-failed" });
+    expect(second).toMatchObject({ kind: "completed", attainment: { kind: "good" } });
+    const { tenants } = await gateway.poolStatus();
+    expect(tenants).toMatchObject([{ counts: { offered: 1, admitted: 1, good: 1, missed: 0 } }]);
+  });
+
+  test.each([
+    ["embeddings", { path: EMBEDDINGS_PATH, body: { input: "a" } }, { data: [{}] }],
+    [
+      "a whole answer of few tokens",
+      { body: { max_tokens: 3 } },
+      { choices: [{ finish_reason: "stop" }] },
+    ],
+  ])("is replaced for %s as well", async (_, wish, answer) => {
+    const gateway = await aGateway({ replicaCount: 2, tenant: SOON });
+    await gateway.upstream.answerWith([HANG], jsonAnswer(answer));
+    const askedAtMs = Date.now();
+    expect((await gateway.ask(wish)).status).toBe(200);
+    expect(Date.now() - askedAtMs).toBeLessThan(TARGET_MS);
+    await expectAttempts(gateway, 2);
+    expect(await outcomesOf(gateway)).toMatchObject([
+      { kind: "upstream-failed" },
+      { kind: "completed" },
+    ]);
+  });
+
+  test("and of which nothing is heard any more is replaced, however long the answer may be", async () => {
+    const gateway = await aGateway({ replicaCount: 2, tenant: SOON });
+    await gateway.upstream.answerWith([HANG], wholeAnswer("second try"));
+    const response = gateway.ask();
+    await vi.waitFor(async () => expect(await addressesAsked(gateway)).toHaveLength(1), WAIT);
+    const [asked = 0] = await addressesAsked(gateway);
+    gateway.replicas[asked]?.close();
+    expect(await (await response).json()).toMatchObject({
+      choices: [{ message: { content: "second try" } }],
+    });
+    await expectAttempts(gateway, 2);
+  });
+
+  test("is waited for where there is no other", async () => {
+    const gateway = await aGateway({ tenant: SOON });
+    await gateway.upstream.answerWith([wait(LATE_MS), ...streamedAnswer(["late"])]);
+    expect(textOf(await readEvents(await gateway.ask(STREAM)))).toBe("late");
+    await expectAttempts(gateway, 1);
+  });
+
+  test("is waited for when all others have failed the request before", async () => {
+    const gateway = await aGateway({ replicaCount: 2, tenant: SOON });
+    await gateway.upstream.answerWith(refusal(503, "loading"), [
+      wait(LATE_MS),
+      ...streamedAnswer(["late"]),
+    ]);
+    expect(textOf(await readEvents(await gateway.ask(STREAM)))).toBe("late");
+    await expectAttempts(gateway, 2);
+  });
+
+  test("is waited for when it is the last that may be asked", async () => {
+    const gateway = await aGateway({ replicaCount: 4, tenant: SOON });
+    const broken = refusal(502, "no");
+    await gateway.upstream.answerWith(broken, broken, [wait(LATE_MS), ...streamedAnswer(["late"])]);
+    expect(textOf(await readEvents(await gateway.ask(STREAM)))).toBe("late");
+    await expectAttempts(gateway, 3);
+  });
+
+  test("is not given up behind its first token, however long the second takes", async () => {
+    const gateway = await aGateway({ replicaCount: 2, tenant: SOON });
+    await gateway.upstream.answerWith(
+      streamThatGoesOn(["One"], wait(LATE_MS), ...streamedAnswer([" two"]).slice(2)),
+    );
+    expect(textOf(await readEvents(await gateway.ask(STREAM)))).toBe("One two");
+    await expectAttempts(gateway, 1);
+  });
 });
 
 describe("an answer that is final", () => {

@@ -9,7 +9,8 @@ import { FINISH_FRAME, ROLE_FRAME, tokenFrame } from "./support/answers.ts";
 import { errorEvent, eventsOf, textOf } from "./support/gateway.ts";
 
 const FIRST_TOKEN_MS = 500;
-const LIMITS = { stallMs: 300, finishGraceMs: 100 };
+const STALL_MARK_MS = 80;
+const LIMITS = { stallMs: 300, unreadMs: 900, finishGraceMs: 100 };
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -54,9 +55,10 @@ function aRelay() {
   });
   const attempt = new AbortController();
   const signal = AbortSignal.any([watch.signal, attempt.signal]);
-  const line = { signal, onFirstToken: () => {} };
+  const onStall = vi.fn<() => void>();
+  const line = { signal, onFirstToken: () => {}, stallMarkMs: STALL_MARK_MS, onStall };
   const tail = relay(readable, { stream, client, watch, timeline, line }, LIMITS);
-  return { client, stream, tail, say, watch, attempt };
+  return { client, stream, tail, say, watch, attempt, onStall };
 }
 
 describe("relay()", () => {
@@ -73,6 +75,39 @@ describe("relay()", () => {
     const events = eventsOf(await text);
     expect(textOf(events)).toBe("ab");
     expect(events.slice(2)).toEqual([errorEvent("timeout")]);
+  });
+
+  test("tells of every pause that is too long, once and while it lasts", async () => {
+    const { client, say, stream, onStall } = aRelay();
+    void client.response.then((response) => response.text());
+    await vi.advanceTimersByTimeAsync(STALL_MARK_MS);
+    expect(onStall).not.toHaveBeenCalled();
+    for (const stalls of [1, 2]) {
+      // oxlint-disable-next-line no-await-in-loop -- one token after the other
+      await say(tokenFrame("a"));
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      await vi.advanceTimersByTimeAsync(STALL_MARK_MS - 1);
+      expect(onStall).toHaveBeenCalledTimes(stalls - 1);
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      await vi.advanceTimersByTimeAsync(50);
+      expect(onStall).toHaveBeenCalledTimes(stalls);
+    }
+    expect(stream.isOver).toBe(false);
+  });
+
+  test("takes tokens that keep coming, and what follows the last text, for no stall", async () => {
+    const { client, tail, say, onStall } = aRelay();
+    void client.response.then((response) => response.text());
+    for (let count = 0; count < 5; count++) {
+      // oxlint-disable-next-line no-await-in-loop -- one token after the other
+      await say(tokenFrame("a"));
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      await vi.advanceTimersByTimeAsync(STALL_MARK_MS - 1);
+    }
+    await say(FINISH_FRAME);
+    await vi.advanceTimersByTimeAsync(LIMITS.finishGraceMs);
+    await tail;
+    expect(onStall).not.toHaveBeenCalled();
   });
 
   test("takes no comment for a token", async () => {
@@ -125,13 +160,30 @@ describe("relay()", () => {
     expect([stream.phase, stream.hasReleased]).toEqual(["broken", false]);
   });
 
+  test("gives a replica all of its time again once a slow client has read", async () => {
+    const { client, tail, say, watch, onStall } = aRelay();
+    await say(tokenFrame("a"));
+    const { body } = await client.response;
+    await vi.advanceTimersByTimeAsync(LIMITS.unreadMs - 1);
+    const text = new Response(body).text();
+    await vi.advanceTimersByTimeAsync(STALL_MARK_MS - 1);
+    expect([watch.reason, onStall.mock.calls.length]).toEqual([undefined, 0]);
+    await vi.advanceTimersByTimeAsync(LIMITS.stallMs - STALL_MARK_MS + 1);
+    expect([watch.reason, onStall.mock.calls.length]).toEqual(["timeout", 1]);
+    await client.end(await tail);
+    expect(eventsOf(await text).at(-1)).toEqual(errorEvent("timeout"));
+  });
+
   test("blames a client that does not read, and not its replica", async () => {
-    const { client, tail, say, watch } = aRelay();
+    const { client, tail, say, watch, onStall } = aRelay();
     watch.signal.addEventListener("abort", () => void client.abort());
     await say(tokenFrame("a"));
     await client.response;
-    await vi.advanceTimersByTimeAsync(LIMITS.stallMs);
+    await vi.advanceTimersByTimeAsync(LIMITS.unreadMs - 1);
+    expect(watch.reason).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(1);
     await tail;
     expect(watch.reason).toBe("client-gone");
+    expect(onStall).not.toHaveBeenCalled();
   });
 });

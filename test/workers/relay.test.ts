@@ -1,10 +1,26 @@
 import { describe, expect, test, vi } from "vitest";
 import { FINISH_FRAME, ROLE_FRAME, streamThatGoesOn, tokenFrame } from "./support/answers.ts";
-import { aGateway, becomesIdle, errorEvent, readEvents, textOf, WAIT } from "./support/gateway.ts";
-import { chunkFrame, DONE_FRAME, EVENT_STREAM_HEAD, streamedAnswer } from "./support/upstream.ts";
+import {
+  aGateway,
+  becomesIdle,
+  COMPLETION_PATH,
+  errorEvent,
+  readEvents,
+  textOf,
+  WAIT,
+} from "./support/gateway.ts";
+import {
+  completionFrame,
+  chunkFrame,
+  DONE_FRAME,
+  EVENT_STREAM_HEAD,
+  streamedAnswer,
+} from "./support/upstream.ts";
 
 const STREAM = { body: { stream: true } };
 const END = { kind: "end" } as const;
+/** The first byte of an é. */
+const HALF_CHARACTER = { kind: "bytes" as const, base64: btoa("\u00c3") };
 const text = (content: string) => ({ kind: "text" as const, text: content });
 const pause = (ms: number) => ({ kind: "pause" as const, ms });
 
@@ -12,7 +28,27 @@ function upstreamChunk(delta: object, finish: string | null = null): string {
   return JSON.stringify({ model: "up", choices: [{ index: 0, delta, finish_reason: finish }] });
 }
 
-describe("a stream that breaks", () => {
+const FORMS = [
+  {
+    form: "chat",
+    wish: STREAM,
+    begun: streamThatGoesOn(["One", " two"], pause(20)),
+    finish: (reason: string) => chunkFrame({ finish_reason: reason }),
+  },
+  {
+    form: "completion",
+    wish: { path: COMPLETION_PATH, body: { prompt: "Count", stream: true } },
+    begun: [
+      EVENT_STREAM_HEAD,
+      completionFrame({ text: "One" }),
+      completionFrame({ text: " two" }),
+      pause(20),
+    ],
+    finish: (reason: string) => completionFrame({ finish_reason: reason }),
+  },
+];
+
+describe.each(FORMS)("a stream of a $form", ({ wish, begun, finish }) => {
   test.each([
     ["by a reset", [{ kind: "reset" as const }]],
     ["by ending without a finish_reason", [END]],
@@ -20,20 +56,39 @@ describe("a stream that breaks", () => {
     ["by an error object under status 200", [text('data: {"error":{"message":"no"}}\n\n'), END]],
     ["by an event named error", [text('event: error\ndata: {"error":"no"}\n\n'), END]],
     ["by garbage", [text("data: <html>\n\n"), END]],
-    ["by a finish_reason of error", [chunkFrame({ finish_reason: "error" }), DONE_FRAME, END]],
+    ["by a finish_reason of error", [finish("error"), DONE_FRAME, END]],
     ["in the middle of an event", [text('data: {"choices":[{"ind'), END]],
-  ])("%s ends in exactly one error event after the tokens so far", async (_, steps) => {
+    ["in the middle of a character", [text('data: {"choices":[{"text":"'), HALF_CHARACTER, END]],
+  ])("that breaks %s ends in exactly one error event after the tokens so far", async (_, steps) => {
     const gateway = await aGateway();
-    await gateway.upstream.answerWith(streamThatGoesOn(["One", " two"], pause(20), ...steps));
-    const response = await gateway.ask(STREAM);
+    await gateway.upstream.answerWith([...begun, ...steps]);
+    const response = await gateway.ask(wish);
     expect(response.status).toBe(200);
     const events = await readEvents(response);
     expect(textOf(events)).toBe("One two");
-    expect(events.slice(3)).toEqual([errorEvent("upstream_error")]);
+    expect(events.at(-1)).toEqual(errorEvent("upstream_error"));
+    const names = events.filter(({ event, data }) => event !== undefined || data === "[DONE]");
+    expect(names).toHaveLength(1);
     await becomesIdle(gateway);
     expect(await gateway.upstream.requests()).toHaveLength(1);
   });
 
+  test("that has no counts, or no end marker either, is whole all the same", async () => {
+    const gateway = await aGateway();
+    for (const rest of [[DONE_FRAME], []]) {
+      // oxlint-disable-next-line no-await-in-loop -- one script after the other
+      await gateway.upstream.answerWith([...begun, finish("stop"), ...rest, END]);
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      const events = await readEvents(await gateway.ask(wish));
+      expect(textOf(events)).toBe("One two");
+      expect(events.filter(({ data }) => data === "[DONE]")).toHaveLength(1);
+      expect(events.at(-1)).toEqual({ data: "[DONE]" });
+    }
+    await becomesIdle(gateway);
+  });
+});
+
+describe("a stream that breaks", () => {
   test("shows nothing of what the replica says behind the break", async () => {
     const { ask, upstream } = await aGateway();
     await upstream.answerWith(

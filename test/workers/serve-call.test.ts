@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, test, vi } from "vitest";
 import { RequestId } from "../../src/protocol/ids.ts";
+import { CHAT } from "../../src/protocol/operation.ts";
 import type { Call } from "../../workers/call.ts";
 import { newCallRecord, newTimeline } from "../../workers/call.ts";
 import { CallWatch } from "../../workers/call-watch.ts";
@@ -20,9 +21,9 @@ async function aCall({ key, modelId }: TestGateway): Promise<Call> {
     headers: { authorization: `Bearer ${key}` },
     body: JSON.stringify({ model: modelId, messages: [{ role: "user", content: "Hi" }] }),
   });
-  const record = newCallRecord(Date.now());
+  const record = newCallRecord(CHAT, Date.now());
   const requestId = RequestId.parse(crypto.randomUUID());
-  const checked = await checkRequest(request, { requestId, record }, edge);
+  const checked = await checkRequest(request, { operation: CHAT, requestId, record }, edge);
   const watch = new CallWatch(Date.now() + 10_000);
   return { ...checked, record, watch, timeline: newTimeline(checked, record) };
 }

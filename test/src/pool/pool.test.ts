@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { POOL_LIMITS } from "../../../src/pool/pool-limits.ts";
+import type { Pool, PoolOptions } from "../../../src/pool/pool.ts";
 import { LeaseId } from "../../../src/protocol/ids.ts";
 import { ANSWER_MS_MAX } from "../../../src/slo/answer-span.ts";
 import {
@@ -11,10 +12,21 @@ import {
   NO_GUARANTEE,
   only,
 } from "../../support/pool-builders.ts";
-import { aReport, EPOCH, replicaIdOf, urlOf } from "../../support/replica-builders.ts";
+import { aHello, aReport, EPOCH, replicaIdOf, urlOf } from "../../support/replica-builders.ts";
 import { aFullPool, anOfferOf, dispatched, leaseOf, refused } from "./full-pool.ts";
 
 const PATIENCE = { targets: firstTokenWithin(2 * POOL_LIMITS.leaseMs) };
+
+/** A pool of two replicas and three leases on the first of them. */
+function aPoolOfThree(pool?: Partial<PoolOptions>) {
+  const ready = aReadyPool({ replicaCount: 2, ...(pool && { pool }) });
+  const leaseIds = ["a", "b", "c"].map((name) =>
+    leaseOf(ready.offer(anOffer(name, { excludedReplicaIds: [replicaIdOf(1)] }), 1)),
+  );
+  return { pool: ready, leaseIds };
+}
+
+const healthOf = (pool: Pool) => pool.status(10).replicas.map(({ health }) => health);
 
 describe("Pool.offer()", () => {
   test("a request goes to an idle replica at once", () => {
@@ -147,6 +159,71 @@ describe("leases", () => {
     expect(pool.started(stranger, 30, 40)).toEqual([]);
     expect(pool.settle(stranger, { kind: "completed" }, 50)).toEqual([]);
     pool.checkInvariants();
+  });
+});
+
+describe("Pool.stalled()", () => {
+  test("a replica on which several requests stall is ejected, and keeps those that run there", () => {
+    const { pool, leaseIds } = aPoolOfThree();
+    for (const [index, leaseId] of leaseIds.entries()) pool.stalled(leaseId, 2 + index);
+    expect(healthOf(pool)).toEqual(["ejected", "healthy"]);
+    const effects = pool.offer(anOffer("next"), 10);
+    expect(only("dispatch", effects)[0]?.dispatch.replicaId).toBe(replicaIdOf(1));
+    expect(pool.status(10)).toMatchObject({ leases: 4 });
+    pool.checkInvariants();
+  });
+
+  test("one request that stalls time and again proves nothing about the replica", () => {
+    const { pool, leaseIds } = aPoolOfThree();
+    const [leaseId = LeaseId.parse("none")] = leaseIds;
+    for (let nowMs = 2; nowMs < 10; nowMs += 1) pool.stalled(leaseId, nowMs);
+    expect(healthOf(pool)).toEqual(["suspect", "healthy"]);
+  });
+
+  test("nor do leases that have ended, or whose replica's process is another one by now", () => {
+    const ended = aPoolOfThree();
+    for (const leaseId of ended.leaseIds) {
+      ended.pool.settle(leaseId, { kind: "client-gone" }, 2);
+      expect(ended.pool.stalled(leaseId, 3)).toEqual([]);
+    }
+    const lost = aPoolOfThree();
+    lost.pool.connected(aHello(0, { instanceId: "another life" }), 2);
+    for (const leaseId of lost.leaseIds) lost.pool.stalled(leaseId, 3);
+    expect([healthOf(ended.pool)[0], healthOf(lost.pool)[0]]).toEqual(["healthy", "healthy"]);
+  });
+
+  test("nothing is ejected where ejection is switched off", () => {
+    const { pool, leaseIds } = aPoolOfThree({ mechanisms: { ejection: false } });
+    for (const leaseId of leaseIds) pool.stalled(leaseId, 2);
+    expect(healthOf(pool)).toEqual(["healthy", "healthy"]);
+  });
+});
+
+describe("Pool.prospectsOf()", () => {
+  const [own, other] = [replicaIdOf(0), replicaIdOf(1)];
+
+  test("another replica that has a slot is worth asking, unless it was tried before", () => {
+    const pool = aReadyPool({ replicaCount: 2 });
+    expect(pool.prospectsOf(own, [], 1)).toEqual({ hasOther: true, isSilent: false });
+    expect(pool.prospectsOf(own, [other], 1)).toEqual({ hasOther: false, isSilent: false });
+  });
+
+  test("nor is one that is full, or has not been heard of lately", () => {
+    const pool = aReadyPool({ replicaCount: 2, hello: { sequencesMax: 1 } });
+    pool.offer(anOffer("r", { excludedReplicaIds: [own] }), 1);
+    expect(pool.prospectsOf(own, [], 1)).toMatchObject({ hasOther: false });
+    expect(aReadyPool({ replicaCount: 2 }).prospectsOf(own, [], 5_000)).toEqual({
+      hasOther: false,
+      isSilent: true,
+    });
+  });
+
+  test("a replica that is disconnected is silent, one that drains still works", () => {
+    const pool = aReadyPool({ replicaCount: 2 });
+    pool.report(own, aReport(2, { draining: true }), 1);
+    expect(pool.prospectsOf(own, [], 1)).toMatchObject({ isSilent: false });
+    pool.disconnected(own, 2);
+    expect(pool.prospectsOf(own, [], 2)).toEqual({ hasOther: true, isSilent: true });
   });
 });
 

@@ -129,7 +129,8 @@ export class RandomCalls {
     if (draw < 0.62) return this.#report(this.#below(REPLICAS));
     if (draw < 0.72) return this.#start() ?? { kind: "wake" };
     if (draw < 0.92) return this.#end() ?? { kind: "wake" };
-    if (draw < 0.94) return this.#withdraw() ?? { kind: "wake" };
+    if (draw < 0.93) return this.#withdraw() ?? { kind: "wake" };
+    if (draw < 0.94) return this.#stall() ?? { kind: "wake" };
     if (draw < 0.96) return { kind: "wake" };
     if (draw < 0.965) return this.#configure();
     if (draw < 0.97) return { kind: "disconnected", replicaId: replicaIdOf(this.#below(REPLICAS)) };
@@ -203,6 +204,11 @@ export class RandomCalls {
     if (leaseId === undefined || lease === undefined || lease.isStarted) return undefined;
     lease.isStarted = true;
     return { kind: "started", leaseId, firstTokenAfterMs: 20 + this.#below(300) };
+  }
+
+  #stall(): PoolCall | undefined {
+    const leaseId = this.#oneOf([...this.#leases.keys()]);
+    return leaseId === undefined ? undefined : { kind: "stalled", leaseId };
   }
 
   #end(): PoolCall | undefined {

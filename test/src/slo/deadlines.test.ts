@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { decodeLimitMs, e2eLimitMs, ttftLimitMs } from "../../../src/slo/deadlines.ts";
+import { decodeLimitMs, e2eLimitMs, stallMarkMs, ttftLimitMs } from "../../../src/slo/deadlines.ts";
 
 const p99 = (limitMs: number) => ({ percentileRatio: 0.99, limitMs });
 
@@ -12,6 +12,18 @@ describe("ttftLimitMs()", () => {
 
   test("is infinite when nothing is promised", () => {
     expect(ttftLimitMs({ tpot: p99(50) }, 10)).toBe(Number.POSITIVE_INFINITY);
+  });
+});
+
+describe("stallMarkMs()", () => {
+  test("is four times the pace that is promised, or foreseen where that is slower", () => {
+    expect(stallMarkMs({ tpot: p99(200) }, 50)).toBe(800);
+    expect(stallMarkMs({ tpot: p99(200) }, 300)).toBe(1_200);
+    expect(stallMarkMs({}, 300)).toBe(1_200);
+  });
+
+  test("is no shorter than a step with somebody else's prompt may take", () => {
+    expect(stallMarkMs({ tpot: p99(25) }, 5)).toBe(500);
   });
 });
 

@@ -34,6 +34,8 @@ const counts = {
   total_tokens: 12,
   prompt_tokens_details: { cached_tokens: 4 },
 };
+const part = (content: string, reason: string | null = null) =>
+  frame({ model: "up", choices: [{ index: 0, text: content, finish_reason: reason }] });
 const usage = frame({ id: "c-1", model: "up", choices: [], usage: counts });
 const done: SseFrame = { data: "[DONE]" };
 
@@ -66,6 +68,21 @@ const upstreamError = {
 };
 
 describe("TokenStream", () => {
+  test("a completion passes by its texts, of which an empty one is no token", () => {
+    const stream = openStream();
+    expect(stream.push(part(""), 5)).toBe("");
+    const rest = [part("Blue"), part(" kettle"), part("", "length"), done];
+    const events = readEvents(pushAll(stream, rest));
+    expect(events).toMatchObject([
+      { model: "alias", choices: [{ text: "" }] },
+      { choices: [{ text: "Blue" }] },
+      { choices: [{ text: " kettle" }] },
+      { choices: [{ text: "", finish_reason: "length" }] },
+      "[DONE]",
+    ]);
+    expect([stream.outputChunks, stream.firstTokenAtMs]).toEqual([2, 1000]);
+  });
+
   test("a whole answer passes chunk by chunk under the alias and ends in [DONE]", () => {
     const stream = openStream();
     const text = pushAll(stream, [role, token("Blue"), token(" kettle"), finish, usage, done]);

@@ -29,6 +29,8 @@ export interface GatewayWish {
 
 /** What a client sends; everything else is a plain, valid chat request. */
 interface AskWish {
+  /** Another operation's; the body then begins with nothing but the model. */
+  readonly path?: string;
   /** The first tenant's when absent. */
   readonly key?: string;
   readonly body?: object;
@@ -107,7 +109,8 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
     const { replicas: known } = await pool.status(poolId);
     expect(known.map(({ state }) => state)).toEqual(endpointUrls.map(() => "ready"));
   }, WAIT);
-  const ask = ({ body, headers, signal, ...asked }: AskWish = {}): Promise<Response> => {
+  const ask = ({ path, body, headers, signal, ...asked }: AskWish = {}): Promise<Response> => {
+    const prompt = path === undefined ? { messages: MESSAGES } : {};
     const init = {
       method: "POST",
       headers: {
@@ -115,9 +118,9 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
         "content-type": "application/json",
         ...headers,
       },
-      body: JSON.stringify({ model: modelId, messages: MESSAGES, ...body }),
+      body: JSON.stringify({ model: modelId, ...prompt, ...body }),
     };
-    return fetchGateway(CHAT_PATH, signal === undefined ? init : { ...init, signal });
+    return fetchGateway(path ?? CHAT_PATH, signal === undefined ? init : { ...init, signal });
   };
   const poolStatus = () => pool.status(poolId);
   const decisions = async (): Promise<readonly DecisionRecord[]> => {
@@ -136,6 +139,8 @@ function sharesOf(poolId: PoolId, guaranteedRatio: number): LiveTenant["shares"]
 export const WAIT = { timeout: 10_000, interval: 5 };
 
 export const CHAT_PATH = "/v1/chat/completions";
+export const COMPLETION_PATH = "/v1/completions";
+export const EMBEDDINGS_PATH = "/v1/embeddings";
 const MESSAGES = [{ role: "user", content: "Tell me a story." }];
 
 /** Sends a request to the Worker under test. */
@@ -174,9 +179,10 @@ export function eventsOf(text: string): ClientEvent[] {
   });
 }
 
-/** Puts the text of the first choice together from its chunks. */
+/** Puts the text of the first choice together from its chunks, of a chat or a completion. */
 export function textOf(events: readonly ClientEvent[]): string {
-  return events.map(({ data }) => Object(data).choices?.[0]?.delta?.content ?? "").join("");
+  const choices = events.map(({ data }) => Object(data).choices?.[0]);
+  return choices.map((choice) => choice?.delta?.content ?? choice?.text ?? "").join("");
 }
 
 /** The event that ends a stream whose answer is not whole. */

@@ -98,9 +98,40 @@ export function wholeAnswer(content: string): UpstreamStep[] {
       prompt_tokens_details: { cached_tokens: 0 },
     },
   };
+  return jsonAnswer(completion);
+}
+
+/** One SSE frame with a chunk of a text completion in it. */
+export function completionFrame(choice: object, extra: object = {}): UpstreamStep {
+  const chunk = {
+    id: "cmpl-1",
+    object: "text_completion",
+    created: 1_700_000_000,
+    model: "sluice-tiny",
+    choices: [{ index: 0, text: "", logprobs: null, finish_reason: null, ...choice }],
+    ...extra,
+  };
+  return { kind: "text", text: `data: ${JSON.stringify(chunk)}\n\n` };
+}
+
+/** A whole, well-behaved streamed completion with one chunk a word. */
+export function streamedCompletion(words: readonly string[]): UpstreamStep[] {
+  const usage = { prompt_tokens: 5, completion_tokens: words.length };
+  return [
+    EVENT_STREAM_HEAD,
+    ...words.map((text) => completionFrame({ text })),
+    completionFrame({ finish_reason: "length" }),
+    completionFrame({}, { choices: [], usage }),
+    DONE_FRAME,
+    { kind: "end" },
+  ];
+}
+
+/** An answer of status 200 that comes as one JSON. */
+export function jsonAnswer(body: object): UpstreamStep[] {
   return [
     { kind: "head", status: 200, headers: { "content-type": "application/json" } },
-    { kind: "text", text: JSON.stringify(completion) },
+    { kind: "text", text: JSON.stringify(body) },
     { kind: "end" },
   ];
 }

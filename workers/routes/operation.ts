@@ -1,7 +1,8 @@
-import type { Context } from "hono";
+import type { Context, Handler } from "hono";
 import { POOL_LIMITS } from "../../src/pool/pool-limits.ts";
 import type { Problem } from "../../src/protocol/errors.ts";
 import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
+import type { Operation } from "../../src/protocol/operation.ts";
 import type { Call, CallRecord, CheckedRequest } from "../call.ts";
 import { newCallRecord, newTimeline, startedAtMs } from "../call.ts";
 import type { StopReason } from "../call-watch.ts";
@@ -27,19 +28,23 @@ const ANSWER_MS_MAX = 600_000;
 const HEAD_HOLD_MS = 2_000;
 const HEARTBEAT_MS = 1_000;
 
-/** `POST /v1/chat/completions`, streamed or whole. Every request leaves one line in the log. */
-export async function completeChat(c: Context<EdgeContext>): Promise<Response> {
-  const { requestId, arrivedAtMs } = c.var;
-  const record = newCallRecord(arrivedAtMs);
-  let checked: CheckedRequest;
-  try {
-    checked = await checkRequest(c.req.raw, { requestId, record }, edgeOf(c));
-  } catch (error) {
-    record.problem = problemOf(error, requestId);
-    log(c, record);
-    throw new GatewayError(record.problem);
-  }
-  return checked.isStreamed ? answerStreamed(c, checked, record) : answerWhole(c, checked, record);
+/** Answers requests for one operation, streamed or whole. Each of them leaves one line in the log. */
+export function performOperation(operation: Operation): Handler<EdgeContext> {
+  return async (c) => {
+    const { requestId, arrivedAtMs } = c.var;
+    const record = newCallRecord(operation, arrivedAtMs);
+    let checked: CheckedRequest;
+    try {
+      checked = await checkRequest(c.req.raw, { operation, requestId, record }, edgeOf(c));
+    } catch (error) {
+      record.problem = problemOf(error, requestId);
+      log(c, record);
+      throw new GatewayError(record.problem);
+    }
+    return checked.isStreamed
+      ? answerStreamed(c, checked, record)
+      : answerWhole(c, checked, record);
+  };
 }
 
 function answerStreamed(

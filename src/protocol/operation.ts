@@ -1,0 +1,128 @@
+import type * as z from "zod";
+import { ChatRequestShape, messageText, requestedOutputTokensMax } from "./chat.ts";
+import { CompletionRequestShape } from "./completion.ts";
+import { EmbeddingsRequestShape } from "./embeddings.ts";
+import type { ModelId } from "./ids.ts";
+import type { TextInput } from "./text-input.ts";
+import type { UpstreamUsage } from "./upstream-answer.ts";
+import { isFailedFinish, UpstreamCompletion, UpstreamEmbeddings } from "./upstream-answer.ts";
+import type { Validated } from "./validation.ts";
+import { validate } from "./validation.ts";
+
+/** What the gateway understands of a request's body. */
+export interface RequestOutline {
+  readonly modelId: ModelId;
+  /** Of a conversation the text that its messages bring. */
+  readonly prompts: readonly TextInput[];
+  readonly outputTokensMax: number | undefined;
+  /** Over all prompts. */
+  readonly choiceCount: number;
+  readonly isStreamed: boolean;
+  /** As the client wrote them. */
+  readonly streamOptions: { readonly include_usage?: boolean | undefined } | undefined;
+  /** The client's own narrowing of its cache. */
+  readonly clientSalt: string | undefined;
+}
+
+/**
+ * One thing that a model can be asked for: where, and how the gateway reads a request for it and an
+ * answer that comes whole. Streams of all of them are read alike.
+ */
+export interface Operation {
+  /** As OpenTelemetry names it. */
+  readonly name: "chat" | "text_completion" | "embeddings";
+  /** Of the gateway and of its replicas. */
+  readonly path: string;
+  /** By which a prompt that is too long is told. */
+  readonly promptParameter: string;
+  /** Reads a request's body. */
+  readonly outline: (body: Readonly<Record<string, unknown>>) => Validated<RequestOutline>;
+  /** Reads a whole answer; `undefined` where it is none. */
+  readonly readAnswer: (body: unknown) => WholeAnswer | undefined;
+}
+
+interface WholeAnswer {
+  /** Absent when the server did not count. */
+  readonly usage: UpstreamUsage | undefined;
+}
+
+/** The next message of a conversation. */
+export const CHAT: Operation = {
+  name: "chat",
+  path: "/v1/chat/completions",
+  promptParameter: "messages",
+  outline: outlineBy(ChatRequestShape, (chat) => ({
+    ...outlineOfGeneration(chat, 1),
+    prompts: [{ kind: "text", text: chat.messages.map(messageText).join("") }],
+    outputTokensMax: requestedOutputTokensMax(chat),
+  })),
+  readAnswer: readCompletion,
+};
+
+/** What follows a text. */
+export const TEXT_COMPLETION: Operation = {
+  name: "text_completion",
+  path: "/v1/completions",
+  promptParameter: "prompt",
+  outline: outlineBy(CompletionRequestShape, (completion) => ({
+    ...outlineOfGeneration(completion, completion.prompt.length),
+    prompts: completion.prompt,
+    // Without output there is a first step all the same.
+    outputTokensMax: Math.max(1, completion.max_tokens),
+  })),
+  readAnswer: readCompletion,
+};
+
+/** Vectors of texts. One output token stands for the step that makes them. */
+export const EMBEDDINGS: Operation = {
+  name: "embeddings",
+  path: "/v1/embeddings",
+  promptParameter: "input",
+  outline: outlineBy(EmbeddingsRequestShape, ({ model, input, cache_salt: clientSalt }) => ({
+    modelId: model,
+    prompts: input,
+    outputTokensMax: 1,
+    choiceCount: 1,
+    isStreamed: false,
+    streamOptions: undefined,
+    clientSalt,
+  })),
+  readAnswer: (body) => {
+    const parsed = UpstreamEmbeddings.safeParse(body);
+    return parsed.success ? { usage: parsed.data.usage } : undefined;
+  },
+};
+
+export const OPERATIONS: readonly Operation[] = [CHAT, TEXT_COMPLETION, EMBEDDINGS];
+
+function outlineBy<Schema extends z.ZodType>(
+  shape: Schema,
+  toOutline: (request: z.output<Schema>) => RequestOutline,
+): Operation["outline"] {
+  return (body) => {
+    const request = validate(shape, body);
+    return request.kind === "valid" ? { kind: "valid", value: toOutline(request.value) } : request;
+  };
+}
+
+function outlineOfGeneration(
+  request: Pick<ChatRequestShape, "model" | "n" | "stream" | "stream_options" | "cache_salt">,
+  promptCount: number,
+) {
+  return {
+    modelId: request.model,
+    choiceCount: promptCount * (request.n ?? 1),
+    isStreamed: request.stream === true,
+    streamOptions: request.stream_options,
+    clientSalt: request.cache_salt,
+  };
+}
+
+/** A chat and a completion that come whole look alike, as far as the gateway reads them. */
+function readCompletion(body: unknown): WholeAnswer | undefined {
+  const parsed = UpstreamCompletion.safeParse(body);
+  if (!parsed.success) return undefined;
+  const { choices, usage } = parsed.data;
+  if (choices.some((choice) => isFailedFinish(choice.finish_reason))) return undefined;
+  return { usage: usage ?? undefined };
+}

@@ -1,0 +1,60 @@
+import type { Prospects } from "../src/pool/offer.ts";
+import { LazyTimer } from "./lazy-timer.ts";
+
+/** How long an attempt may go without an answer, and whom to ask before it is given up. */
+export interface AttemptPatienceOptions {
+  /** From now on; `Infinity` where nobody knows how long the answer takes. */
+  readonly limitMs: number;
+  /** `undefined`: nobody can say. */
+  readonly prospects: () => Promise<Prospects | undefined>;
+}
+
+/**
+ * After so long an attempt without an answer looks whether its replica is still heard of, and again
+ * each time it has waited twice as long: whole answers take their time.
+ */
+const LOOK_MS = 2_000;
+
+/**
+ * Gives an attempt up that gets no answer: when it is late, or nothing is heard of its replica any
+ * more, and only if another one could take the request. Alone, a slow replica is the best there is.
+ */
+export class AttemptPatience {
+  readonly #abort = new AbortController();
+  readonly #timer = new LazyTimer(() => void this.#look());
+  readonly #options: AttemptPatienceOptions;
+  readonly #beganAtMs = Date.now();
+  readonly #lateAtMs: number;
+  #isOver = false;
+
+  constructor(options: AttemptPatienceOptions) {
+    this.#options = options;
+    this.#lateAtMs = this.#beganAtMs + options.limitMs;
+    this.#timer.set(Math.min(this.#lateAtMs, this.#beganAtMs + LOOK_MS));
+  }
+
+  /** Fires when the attempt is given up. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** The answer has come, or the attempt has ended otherwise: from now on it is not given up. */
+  end(): void {
+    this.#isOver = true;
+    this.#timer.clear();
+  }
+
+  async #look(): Promise<void> {
+    const prospects = await this.#options.prospects();
+    if (this.#isOver) return;
+    const nowMs = Date.now();
+    const isLate = nowMs >= this.#lateAtMs;
+    if (prospects?.hasOther === true && (isLate || prospects.isSilent)) {
+      this.#isOver = true;
+      this.#abort.abort(new Error("The attempt was given up"));
+      return;
+    }
+    const nextAtMs = nowMs + Math.max(LOOK_MS, nowMs - this.#beganAtMs);
+    this.#timer.set(isLate ? nextAtMs : Math.min(this.#lateAtMs, nextAtMs));
+  }
+}
