@@ -97,14 +97,9 @@ export class WaitQueue {
     return this.state.requests.get(requestId)?.request;
   }
 
-  /** Says whether another request may wait. */
-  roomFor(account: FairAccount): Room {
-    return this.#room.roomFor(account);
-  }
-
-  /** The excess request to give up first. */
-  worstExcess(): RequestId | undefined {
-    return this.#room.worstExcess;
+  /** Says whether another request may wait, among `requestsMax` at the most where that is given. */
+  roomFor(account: FairAccount, requestsMax?: number): Room {
+    return this.#room.roomFor(account, requestsMax);
   }
 
   /** Lets a request wait for which there is room. */

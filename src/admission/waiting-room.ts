@@ -55,15 +55,19 @@ export class WaitingRoom {
    * Says whether another request may wait. A request in profile takes the place of an excess one: in
    * a full room of the worst, for a tenant with its fill of that tenant's own. In a full room an excess
    * request takes the place of one of a tenant that would still have no fewer of them for its weight.
+   * `requestsMax` may make the room smaller than it is; those in it are then too many, and none has to go.
    */
-  roomFor({ tenantId, weight, isInProfile }: FairAccount): Room {
+  roomFor(
+    { tenantId, weight, isInProfile }: FairAccount,
+    requestsMax = this.#limits.requestsMax,
+  ): Room {
     if (this.#sizeOf(tenantId) >= this.#limits.tenantRequestsMax) {
       return isInProfile ? toRoom(this.#excess.worstOf(tenantId)) : { kind: "full" };
     }
-    if (this.size < this.#limits.requestsMax) return { kind: "free" };
+    if (this.size < Math.min(requestsMax, this.#limits.requestsMax)) return { kind: "free" };
     const wouldHave = (this.#excess.sizeOf(tenantId) + 1) / weight;
     const isOwed = isInProfile || wouldHave < this.#excess.longest;
-    return isOwed ? toRoom(this.#excess.worst) : { kind: "full" };
+    return isOwed ? toRoom(this.worstExcess) : { kind: "full" };
   }
 
   /** A request comes in for which there is room. */

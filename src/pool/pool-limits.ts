@@ -6,6 +6,8 @@ export interface PoolLimits {
   readonly replicasMax: number;
   /** Ceiling on the configuration's `queueMax`. */
   readonly queueMax: number;
+  /** Of one tenant so many wait at most, also within its guarantee; others find room behind it. */
+  readonly tenantQueueMax: number;
   /** At this many leases nothing is dispatched until one ends. */
   readonly leasesMax: number;
   /** Tenants remembered; beyond it the one longest unheard of, with nothing here, is forgotten. */
@@ -22,6 +24,7 @@ export interface PoolLimits {
 export const POOL_LIMITS: PoolLimits = {
   replicasMax: 128,
   queueMax: 10_000,
+  tenantQueueMax: 2_000,
   leasesMax: 32_768,
   tenantsMax: 4_096,
   firstTokenMsMax: 60_000,

@@ -62,7 +62,7 @@ export class PoolParts {
     this.queue = new WaitQueue(
       {
         requestsMax: limits.queueMax,
-        tenantRequestsMax: limits.queueMax,
+        tenantRequestsMax: limits.tenantQueueMax,
         isFair: mechanisms.fairness,
         ages: mechanisms.aging,
       },

@@ -24,11 +24,7 @@ export class WaitingList {
 
   /** Who has to go so that this one may wait: nobody, somebody, or itself. */
   roomFor(request: PoolRequest): "free" | "full" | RequestId {
-    if (this.#queue.size >= this.#state.queueMax) {
-      // The configuration's bound may be narrower than the queue's own, which goes by the same rule.
-      return (request.isInProfile ? this.#queue.worstExcess() : undefined) ?? "full";
-    }
-    const room = this.#queue.roomFor(accountOf(request));
+    const room = this.#queue.roomFor(accountOf(request), this.#state.queueMax);
     return room.kind === "displace" ? room.requestId : room.kind;
   }
 

@@ -195,7 +195,7 @@ describe("what a replica receives", () => {
       "x-gw-tenant": expect.stringMatching(/^[\w-]{22}$/),
       "x-gw-cache-salt": expect.stringMatching(/^[\w-]{43}$/),
       "x-gw-deadline-ms": expect.stringMatching(/^\d+$/),
-      "x-gw-tbt-ms": "250",
+      "x-gw-tbt-ms": "100",
       "x-gw-dispatch": expect.stringMatching(/\.1$/),
     });
     expect(Number(headers["x-gw-deadline-ms"])).toBeLessThanOrEqual(3000);

@@ -13,7 +13,8 @@ import {
 import { prefillingAt } from "./support/replica.ts";
 import { streamedAnswer } from "./support/upstream.ts";
 
-const STREAM = { body: { stream: true } };
+/** Short, so that two of them are within a guarantee. */
+const STREAM = { body: { stream: true, max_completion_tokens: 5 } };
 const KEEP_ALIVE = ": keep-alive\n\n";
 
 /** Reads a stream piece by piece until its text so far is what the test waits for. */

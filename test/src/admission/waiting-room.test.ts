@@ -40,6 +40,19 @@ describe("WaitingRoom", () => {
     expect(room.worstExcess).toBe("b:7");
   });
 
+  test("a smaller bound than its own is kept by the same rule, and a larger one is none", () => {
+    const room = roomWith("a:1", "a:2");
+    const other = { tenantId: "b", isInProfile: false };
+    expect(room.roomFor(waiting("x", other), 3)).toEqual({ kind: "free" });
+    expect(room.roomFor(waiting("x", other), 2)).toEqual({ kind: "displace", requestId: "a:2" });
+    expect(room.roomFor(waiting("x", { isInProfile: false }), 2)).toEqual(FULL);
+    expect(room.roomFor(waiting("x", { tenantId: "c" }), 1).kind).toBe("displace");
+    expect(
+      roomWith("a:1", "a:2", "b:1", "b:2").roomFor(waiting("x", { ...other, tenantId: "c" }), 9)
+        .kind,
+    ).toBe("displace");
+  });
+
   test("a tenant with its fill makes room for its own in profile by its own excess", () => {
     const room = roomWith("a:1", "a:2", "a:3", "b:9");
     expect(room.roomFor(waiting("x"))).toEqual({ kind: "displace", requestId: "a:3" });

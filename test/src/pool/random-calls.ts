@@ -15,6 +15,7 @@ import { aHello, aReport, EPOCH, replicaIdOf } from "../../support/replica-build
 /** So tight that every bound is met within some hundred calls. */
 export const TIGHT_LIMITS: Partial<PoolLimits> = {
   queueMax: 4,
+  tenantQueueMax: 2,
   leasesMax: 9,
   tenantsMax: 3,
   leaseMs: 20_000,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { OverloadLadder } from "../../../src/admission/overload-ladder.ts";
 import type { Offer } from "../../../src/pool/offer.ts";
+import type { Pool } from "../../../src/pool/pool.ts";
 import { LeaseId, ModelId } from "../../../src/protocol/ids.ts";
 import {
   aLivePool,
@@ -173,6 +174,11 @@ describe("the moment at which a request cannot be in time any more", () => {
   });
 });
 
+/** A full pool in which two requests of each tenant may wait. */
+function aPoolForTwo(queueMax: number): Pool {
+  return aFullPool({ queueMax, pool: { limits: { tenantQueueMax: 2 } } }).pool;
+}
+
 describe("a full queue", () => {
   test("refuses the newcomer", () => {
     const { pool } = aFullPool({ queueMax: 2 });
@@ -204,9 +210,47 @@ describe("a full queue", () => {
     pool.checkInvariants();
   });
 
+  describe("of one tenant", () => {
+    const SHORT = { ...PATIENT, outputTokensMax: 5 };
+    const EXCESS = { ...SHORT, share: NO_GUARANTEE };
+
+    test("refuses what more it sends within its guarantee, and others wait", () => {
+      const pool = aPoolForTwo(10);
+      for (const name of ["a1", "a2"]) pool.offer(anOfferOf("a", name, SHORT), 1);
+      const [rejected] = only("reject", pool.offer(anOfferOf("a", "a3", SHORT), 2));
+      expect(rejected?.rejection).toMatchObject({
+        code: "server_is_overloaded",
+        reason: "queue-full",
+      });
+      expect(refused(pool.offer(anOfferOf("b", "b1", EXCESS), 3))).toEqual({});
+      expect(pool.status(3).queued).toBe(3);
+      pool.checkInvariants();
+    });
+
+    test("makes its own excess give way to what it sends within its guarantee", () => {
+      const pool = aPoolForTwo(10);
+      for (const name of ["b1", "b2"]) pool.offer(anOfferOf("b", name, EXCESS), 1);
+      pool.offer(anOfferOf("a", "excess", EXCESS), 1);
+      pool.offer(anOfferOf("a", "a1", SHORT), 1);
+      expect(refused(pool.offer(anOfferOf("a", "a2", SHORT), 2))).toEqual({ excess: "queue-full" });
+      expect(pool.status(2).queued).toBe(4);
+      pool.checkInvariants();
+    });
+
+    test("takes no place from others where the pool's is full as well", () => {
+      const pool = aPoolForTwo(3);
+      for (const name of ["a1", "a2"]) pool.offer(anOfferOf("a", name, SHORT), 1);
+      pool.offer(anOfferOf("b", "b1", EXCESS), 1);
+      expect(refused(pool.offer(anOfferOf("a", "a3", SHORT), 2))).toEqual({ a3: "queue-full" });
+      expect(refused(pool.offer(anOfferOf("c", "c1", SHORT), 3))).toEqual({ b1: "queue-full" });
+      pool.checkInvariants();
+    });
+  });
+
   test("that becomes shorter turns nobody away who waits already", () => {
     const { pool } = aFullPool();
-    for (const name of ["a", "b", "c"]) pool.offer(anOffer(name), 1);
+    const short = { outputTokensMax: 5 };
+    for (const name of ["a", "b", "c"]) pool.offer(anOffer(name, short), 1);
     expect(refused(pool.configure(aLivePool(1, { queueMax: 1 }), 2))).toEqual({});
     expect(pool.status(2).queued).toBe(3);
     const newcomer = pool.offer(anOfferOf("excess", "d", { share: NO_GUARANTEE }), 3);

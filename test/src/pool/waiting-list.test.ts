@@ -7,8 +7,9 @@ import type { Offer } from "../../../src/pool/offer.ts";
 import type { PoolRequest } from "../../../src/pool/pool-request.ts";
 import { newPoolState } from "../../../src/pool/pool-state.ts";
 import { TokenEstimate } from "../../../src/pool/token-estimate.ts";
+import { TenantId } from "../../../src/protocol/ids.ts";
 import { accountOf, WaitingList } from "../../../src/pool/waiting-list.ts";
-import { anOffer } from "../../support/pool-builders.ts";
+import { anOffer, firstTokenWithin } from "../../support/pool-builders.ts";
 import { aReplica } from "../../support/replica-builders.ts";
 import { nameOf } from "./full-pool.ts";
 
@@ -55,6 +56,14 @@ describe("WaitingList", () => {
     list.add(aRequest("guaranteed", true), 500, 0);
     expect(list.roomFor(aRequest("more", true))).toBe("excess");
     expect(list.roomFor(aRequest("more", false))).toBe("full");
+  });
+
+  test("at its bound makes excess go for that of a tenant that has less of it", () => {
+    const { list } = aList(2);
+    list.add(aRequest("early", false), 500, 0);
+    list.add(aRequest("late", false, { targets: firstTokenWithin(2_000) }), 500, 0);
+    const other = { tenantId: TenantId.parse("other") };
+    expect(list.roomFor(aRequest("more", false, other))).toBe("late");
   });
 
   test("full of what is guaranteed has no room for anybody", () => {
