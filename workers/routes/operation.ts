@@ -17,13 +17,12 @@ import type { ReceiveAnswer } from "../reception.ts";
 import { logCall } from "../request-log.ts";
 import { serveCall } from "../serve-call.ts";
 import { serverTimingOf } from "../server-timing.ts";
+import { ANSWER_MS_MAX } from "../../src/slo/answer-span.ts";
 import type { Settings } from "../settings.ts";
 import { settingsOf } from "../settings.ts";
 import { receiveStreamed } from "../streamed-answer.ts";
 import { receiveWhole } from "../whole-answer.ts";
 
-/** Bounds every answer. SDKs give up after as long. */
-const ANSWER_MS_MAX = 600_000;
 /** A failure within it still gets a status of its own; most first tokens come earlier. */
 const HEAD_HOLD_MS = 2_000;
 const HEARTBEAT_MS = 1_000;
