@@ -69,6 +69,14 @@ const TESTS: readonly Test[] = [
     run: (seeds) =>
       exceedsBoundsAsOftenAsMeant({ seeds, measuredMs: LONG_MS, samplesMin: SAMPLES_MIN }),
   },
+  {
+    promise: "P5, engines that keep no gaps",
+    run: (seeds) =>
+      exceedsBoundsAsOftenAsMeant(
+        { seeds, measuredMs: LONG_MS, samplesMin: SAMPLES_MIN },
+        { keepsTbt: false },
+      ),
+  },
   { promise: "P5", run: (seeds) => learnsThatAReplicaIsSlower({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P5", run: (seeds) => forgivesWhoWasRefused({ seeds, measuredMs: LONG_MS }) },
   {
