@@ -7,7 +7,11 @@ const ONE_OF_EQUALS = { sequences: 0, capacity: 1, capacityRatio: 1 } as const;
 
 /** How many of all that are outstanding one of so many equal replicas may have, by the core's own rule. */
 export function ceilingOf(outstanding: number, replicas: number): number {
-  return loadCeiling(ONE_OF_EQUALS, { sequences: outstanding - 1, capacity: replicas });
+  return loadCeiling(ONE_OF_EQUALS, {
+    sequences: outstanding - 1,
+    capacity: replicas,
+    meanCapacity: 1,
+  });
 }
 
 /** Counts how often a replica is given more than its bounded share of what is outstanding. */

@@ -5,6 +5,8 @@ export interface HoldBackState {
   ratio: number;
   /** Up to when it has risen. */
   risenAtMs?: number;
+  /** When it began to rise. */
+  startedAtMs?: number;
   /** When it last fell, because somebody in profile was refused and because a promise was broken. */
   refusedAtMs?: number;
   brokenAtMs?: number;
@@ -42,9 +44,10 @@ const IDLE_HEADROOM_RATIO = 0.5;
  * How much of its targets a request beyond its tenant's guarantee may use: the rest is room for
  * those in profile, who can come at any time.
  *
- * It creeps up, and falls by a step with every second in which somebody in profile was refused for
- * want of room: so it settles where that happens once in some twenty seconds at the most. It also
- * falls while the promise to any tenant is broken.
+ * It creeps up, the faster the longer nobody was refused, and falls by a step with every second in which
+ * somebody in profile was refused for want of room: so it settles where that happens once in some twelve
+ * seconds at the most, and what a bad minute took is back after the next. It also falls while the promise to
+ * any tenant is broken.
  */
 export class HoldBack {
   readonly state: HoldBackState;
@@ -59,24 +62,27 @@ export class HoldBack {
   refused(nowMs: number): void {
     const { refusedRatio, refusedIntervalMs } = this.#options;
     if (nowMs - (this.state.refusedAtMs ?? -Infinity) < refusedIntervalMs) return;
-    this.state.refusedAtMs = nowMs;
     this.#fall(refusedRatio, nowMs);
+    this.state.refusedAtMs = nowMs;
   }
 
   /** The promise to a tenant is broken at present; may be said as often as one likes. */
   broken(nowMs: number): void {
     const { brokenRatio, brokenIntervalMs } = this.#options;
     if (nowMs - (this.state.brokenAtMs ?? -Infinity) < brokenIntervalMs) return;
-    this.state.brokenAtMs = nowMs;
     this.#fall(brokenRatio, nowMs);
+    this.state.brokenAtMs = nowMs;
   }
 
   /** Lets the ratio rise by the time that has passed; call it every second or so. */
   rise(nowMs: number): void {
     const { riseRatioPerSecond, ratioMax } = this.#options;
-    const elapsedMs = Math.max(0, nowMs - (this.state.risenAtMs ?? nowMs));
+    const { risenAtMs = nowMs, startedAtMs = nowMs } = this.state;
+    this.state.startedAtMs = startedAtMs;
     this.state.risenAtMs = nowMs;
-    const ratio = this.state.ratio + (riseRatioPerSecond * elapsedMs) / 1000;
+    const fellAtMs = Math.max(startedAtMs, this.state.refusedAtMs ?? 0, this.state.brokenAtMs ?? 0);
+    const risen = quietRise(nowMs - fellAtMs) - quietRise(risenAtMs - fellAtMs);
+    const ratio = this.state.ratio + Math.max(0, riseRatioPerSecond * risen);
     this.state.ratio = Math.min(ratioMax, ratio);
   }
 
@@ -95,4 +101,13 @@ export class HoldBack {
     this.rise(nowMs);
     this.state.ratio = Math.max(this.#options.ratioMin, this.state.ratio - ratio);
   }
+}
+
+/** So much quiet doubles the speed of the rise. */
+const QUIET_MS = 10_000;
+
+/** How far it has risen by a time after its last fall, in seconds at the first speed. */
+function quietRise(quietMs: number): number {
+  const ms = Math.max(0, quietMs);
+  return (ms + ms ** 2 / (2 * QUIET_MS)) / 1000;
 }

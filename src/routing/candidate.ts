@@ -23,6 +23,8 @@ export interface Candidate {
    * from then on it could hold fewer sequences.
    */
   readonly tighteningRatio: number;
+  /** What would have to be computed of the prompt. */
+  readonly uncachedTokens: number;
   /** The forecast's upper bound. */
   readonly ttftMs: number;
   readonly reportAgeMs: number;

@@ -7,9 +7,11 @@ import type { Candidate } from "./candidate.ts";
 const NEAR_HEADROOM_RATIO = 0.05;
 /**
  * Beyond this no target is at risk, so more headroom is worth nothing. What counts then is to do
- * least work: the earliest first token, which is where a prefix is cached.
+ * least work, which is where a prefix is cached, even if a token would come earlier elsewhere.
  */
 const AMPLE_HEADROOM_RATIO = 0.3;
+/** Prompts of which no more than so much differs are as much work. */
+const NEAR_WORK = { ratio: 0.1, tokens: 8 } as const;
 /** First tokens that differ by a smaller share than this come at the same time. */
 const NEAR_TTFT_RATIO = 0.02;
 
@@ -60,12 +62,17 @@ function openOf<Choice extends Candidate>(candidates: readonly Choice[]): readon
 }
 
 /**
- * The best by headroom, then by first token, then by load for its capacity, then by what the route
+ * The best by headroom, then by work, then by first token, then by load for its capacity, then by what the route
  * prefers; equals are drawn by chance. Each rule keeps a band, within which the next one decides:
  * otherwise noise in the first would decide everything, and always for the same replica.
  */
 function bestOf<Choice extends Candidate>(open: readonly Choice[], random: Random): Choice {
   let equals = lowest(open, missingHeadroom, (least) => least + NEAR_HEADROOM_RATIO);
+  equals = lowest(
+    equals,
+    ({ uncachedTokens }) => uncachedTokens,
+    (least) => least * (1 + NEAR_WORK.ratio) + NEAR_WORK.tokens,
+  );
   equals = lowest(equals, ttftMsOf, (least) => least * (1 + NEAR_TTFT_RATIO));
   equals = lowest(equals, loadWithOneMore, exactly);
   equals = lowest(equals, distance, exactly);

@@ -38,10 +38,25 @@ describe("HoldBack", () => {
     const holdBack = new HoldBack(OPTIONS);
     holdBack.rise(0);
     holdBack.refused(0);
-    holdBack.rise(10_000);
+    holdBack.rise(8_000);
     expect(holdBack.excessRatio(BUSY)).toBeLessThan(0.6);
-    holdBack.rise(20_000);
+    holdBack.rise(12_000);
     expect(holdBack.excessRatio(BUSY)).toBeGreaterThan(0.6);
+  });
+
+  test("it rises the faster, the longer nobody was refused, and slowly again after the next", () => {
+    const holdBack = new HoldBack({ ...OPTIONS, ratioMax: 10 });
+    const risenBetween = (fromMs: number, untilMs: number) => {
+      holdBack.rise(fromMs);
+      const before = holdBack.excessRatio(BUSY);
+      holdBack.rise(untilMs);
+      return holdBack.excessRatio(BUSY) - before;
+    };
+    holdBack.refused(0);
+    const first = risenBetween(0, 1_000);
+    expect(risenBetween(40_000, 41_000)).toBeGreaterThan(3 * first);
+    holdBack.refused(60_000);
+    expect(risenBetween(60_000, 61_000)).toBeCloseTo(first, 9);
   });
 
   test("a broken promise lowers it once an interval, however often it is said", () => {

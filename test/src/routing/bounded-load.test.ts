@@ -29,6 +29,14 @@ describe("loadCeiling", () => {
     );
   });
 
+  test("is the same for replicas whose measured capacities hardly differ", () => {
+    const replicas = [58, 61, 64, 70].map((capacity, index) =>
+      candidate(`r${index}`, { capacity, sequences: 3 }),
+    );
+    const pool = poolLoad(replicas);
+    expect(new Set(replicas.map((replica) => loadCeiling(replica, pool)))).toEqual(new Set([5]));
+  });
+
   test("gives a replica four times as fast four times as much", () => {
     const fast = candidate("fast", { capacity: 256, sequences: 60 });
     const slow = candidate("slow", { capacity: 64, sequences: 19 });

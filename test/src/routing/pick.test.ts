@@ -89,9 +89,27 @@ describe("pickReplica", () => {
   });
 
   test("sends a prompt to where its prefix is cached while no target is at risk", () => {
-    const cold = candidate("cold", { headroomRatio: 0.9, ttftMs: 120 });
-    const warm = candidate("warm", { headroomRatio: 0.35, ttftMs: 60, sequences: 1 });
+    const cold = candidate("cold", { headroomRatio: 0.9, ttftMs: 60 });
+    // Its queue is longer: the first token comes later, but with less work for all.
+    const warm = candidate("warm", {
+      headroomRatio: 0.35,
+      uncachedTokens: 50,
+      ttftMs: 120,
+      sequences: 1,
+    });
     expect(pick([cold, warm, candidate("other", { ttftMs: 130, sequences: 4 })])).toBe(warm);
+    expect(
+      pick([
+        { ...cold, headroomRatio: 0.2 },
+        { ...warm, headroomRatio: 0.1 },
+      ])?.replicaId,
+    ).toBe(cold.replicaId);
+  });
+
+  test("takes prompts of about as much work for equal, and the earlier first token then", () => {
+    const early = candidate("early", { uncachedTokens: 110, ttftMs: 60 });
+    const late = candidate("late", { uncachedTokens: 100, ttftMs: 120 });
+    expect(pick([early, late])).toBe(early);
   });
 
   test("leaves a cached prefix when its replica is at the load ceiling", () => {
