@@ -11,6 +11,7 @@ import type { ReplicaSettings } from "../replicas/replica-state.ts";
 import { ReplicaSet } from "../replicas/replica-set.ts";
 import type { Capacity } from "./capacity.ts";
 import { capacityOf } from "./capacity.ts";
+import { FailingTenants } from "./failing-tenants.ts";
 import type { IntakeParts } from "./intake.ts";
 import { LeaseBook } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
@@ -34,6 +35,7 @@ export class PoolParts {
   readonly replicas: ReplicaSet;
   readonly leases: LeaseBook;
   readonly tenants: TenantBook;
+  readonly failingTenants: FailingTenants;
   readonly queue: WaitQueue;
   readonly displacement: Displacement;
   readonly holdBack: HoldBack;
@@ -56,6 +58,7 @@ export class PoolParts {
     );
     this.leases = new LeaseBook(limits.leasesMax, state.leases);
     this.tenants = new TenantBook(limits.tenantsMax, state.tenants);
+    this.failingTenants = new FailingTenants(state.failingTenants);
     this.queue = new WaitQueue(
       {
         requestsMax: limits.queueMax,
@@ -126,6 +129,7 @@ export class PoolParts {
     this.queue.checkInvariants();
     this.leases.checkInvariants();
     this.tenants.checkInvariants();
+    this.failingTenants.checkInvariants();
     this.replicas.checkInvariants((leaseId) => this.leases.get(leaseId)?.isLost === false);
     this.displacement.checkInvariants();
     this.holdBack.checkInvariants();

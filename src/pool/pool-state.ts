@@ -12,6 +12,7 @@ import type { OutputLengthsState } from "../forecast/output-lengths.ts";
 import type { RequestId } from "../protocol/ids.ts";
 import type { ReplicaSetState } from "../replicas/replica-set.ts";
 import type { Capacity } from "./capacity.ts";
+import type { FailingTenantsState } from "./failing-tenants.ts";
 import type { LeaseBookState } from "./lease-book.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import type { TenantBookState } from "./tenant-book.ts";
@@ -24,6 +25,7 @@ export interface PoolState {
   readonly replicas: ReplicaSetState;
   readonly leases: LeaseBookState;
   readonly tenants: TenantBookState;
+  readonly failingTenants: FailingTenantsState;
   readonly queue: WaitQueueState;
   /** Those that the queue holds by name. */
   readonly waiting: Map<RequestId, PoolRequest>;
@@ -61,6 +63,7 @@ export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
     replicas: new Map(),
     leases: new Map(),
     tenants: new Map(),
+    failingTenants: new Map(),
     queue: emptyWaitQueue(),
     waiting: new Map(),
     displacement: emptyDisplacement(),
