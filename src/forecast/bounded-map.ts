@@ -2,9 +2,9 @@
  * The entry of a key, made if absent, which becomes the newest of a map that keeps its `sizeMax` newest
  * keys: a map in which every use goes through here has the longest unused key first.
  */
-export function renewEntry<Value>(
-  map: Map<string, Value>,
-  key: string,
+export function renewEntry<Key, Value>(
+  map: Map<Key, Value>,
+  key: Key,
   sizeMax: number,
   create: () => Value,
 ): Value {

@@ -23,6 +23,8 @@ export interface Mechanisms {
   readonly ledger: boolean;
   /** Ejects replicas that fail. */
   readonly ejection: boolean;
+  /** Holds it against no replica when a tenant's requests fail wherever they are sent. */
+  readonly blame: boolean;
   /** Lets priority bands age. */
   readonly aging: boolean;
 }
@@ -38,5 +40,6 @@ export const ALL_MECHANISMS: Mechanisms = {
   displacement: true,
   ledger: true,
   ejection: true,
+  blame: true,
   aging: true,
 };

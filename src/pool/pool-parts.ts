@@ -12,6 +12,7 @@ import type { ReplicaSettings } from "../replicas/replica-state.ts";
 import { ReplicaSet } from "../replicas/replica-set.ts";
 import type { Capacity } from "./capacity.ts";
 import { capacityOf } from "./capacity.ts";
+import { FailingTenants } from "./failing-tenants.ts";
 import type { IntakeParts } from "./intake.ts";
 import { LeaseBook } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
@@ -37,6 +38,7 @@ export class PoolParts {
   readonly replicas: ReplicaSet;
   readonly leases: LeaseBook;
   readonly tenants: TenantBook;
+  readonly failingTenants: FailingTenants;
   readonly queue: WaitQueue;
   readonly displacement: Displacement;
   readonly holdBack: HoldBack;
@@ -59,6 +61,7 @@ export class PoolParts {
     );
     this.leases = new LeaseBook(limits.leasesMax, state.leases);
     this.tenants = new TenantBook(limits.tenantsMax, state.tenants, state.guaranteed);
+    this.failingTenants = new FailingTenants(state.failingTenants);
     this.queue = new WaitQueue(
       {
         requestsMax: limits.queueMax,
@@ -134,6 +137,7 @@ export class PoolParts {
     this.queue.checkInvariants();
     this.leases.checkInvariants();
     this.tenants.checkInvariants();
+    this.failingTenants.checkInvariants();
     this.replicas.checkInvariants((leaseId) => this.leases.get(leaseId)?.isLost === false);
     this.displacement.checkInvariants();
     this.holdBack.checkInvariants();

@@ -14,6 +14,7 @@ import type { ReplicaSetState } from "../replicas/replica-set.ts";
 import type { CostBucketState } from "../tenants/cost-bucket.ts";
 import { CostBucket } from "../tenants/cost-bucket.ts";
 import type { Capacity } from "./capacity.ts";
+import type { FailingTenantsState } from "./failing-tenants.ts";
 import type { LeaseBookState } from "./lease-book.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import type { TenantBookState } from "./tenant-book.ts";
@@ -28,6 +29,7 @@ export interface PoolState {
   readonly tenants: TenantBookState;
   /** What all tenants together have taken of what they are guaranteed. */
   readonly guaranteed: CostBucketState;
+  readonly failingTenants: FailingTenantsState;
   readonly queue: WaitQueueState;
   /** Those that the queue holds by name. */
   readonly waiting: Map<RequestId, PoolRequest>;
@@ -66,6 +68,7 @@ export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
     leases: new Map(),
     tenants: new Map(),
     guaranteed: new CostBucket().state,
+    failingTenants: new Map(),
     queue: emptyWaitQueue(),
     waiting: new Map(),
     displacement: emptyDisplacement(),

@@ -3,6 +3,7 @@ import type { Calibration } from "../forecast/calibration.ts";
 import type { ReplicaSet } from "../replicas/replica-set.ts";
 import { TPOT_TOKENS_MIN } from "../slo/deadlines.ts";
 import type { Capacity } from "./capacity.ts";
+import type { FailingTenants } from "./failing-tenants.ts";
 import type { IntakeParts } from "./intake.ts";
 import { costMsOf } from "./intake.ts";
 import { judgedPaceMs } from "./foreseen-pace.ts";
@@ -17,6 +18,7 @@ export interface TeacherParts {
   readonly intake: IntakeParts;
   readonly replicas: ReplicaSet;
   readonly tenants: TenantBook;
+  readonly failingTenants: FailingTenants;
   readonly queue: WaitQueue;
   readonly waits: ReplicaWaits;
   readonly mechanisms: Mechanisms;
@@ -88,9 +90,16 @@ export class Teacher {
   }
 
   #judgeReplica(lease: Lease, { kind }: Outcome, nowMs: number): void {
-    if (lease.isLost || !this.#parts.mechanisms.ejection) return;
-    if (kind === "completed") this.#parts.replicas.succeeded(lease, nowMs);
-    if (kind === "upstream-failed") this.#parts.replicas.failed(lease, nowMs);
+    const { mechanisms, replicas, failingTenants } = this.#parts;
+    if (lease.isLost || !mechanisms.ejection) return;
+    if (kind === "completed") {
+      failingTenants.succeeded(lease);
+      replicas.succeeded(lease, nowMs);
+    }
+    if (kind !== "upstream-failed") return;
+    failingTenants.failed(lease);
+    if (mechanisms.blame && failingTenants.isToBlame(lease.tenantId)) return;
+    replicas.failed(lease, nowMs);
   }
 
   /** What it cost is known only now; one that was never begun cost nothing. */

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { brokenOf } from "../../../simulator/promises/finding.ts";
 import {
+  othersKeepTheirsBesideTheFailing,
   othersKeepTheirsBesideTheNoisy,
   othersKeepTheirsBesideTheRunaway,
 } from "../../../simulator/promises/neighbours.ts";
 import { breaks, LONG, valueOf } from "./breaks.ts";
 
 // Not kept yet, so not a test yet; `npm run bench:promises` measures it:
-//   beside one whose requests all fail
 //   beside one whose answers grow long without a warning
 describe("other tenants lose less than half a point of what they were promised", LONG, () => {
   const noisy = { seeds: 1, measuredMs: 12_000 };
@@ -19,6 +19,18 @@ describe("other tenants lose less than half a point of what they were promised",
   test("but more where nothing is guaranteed", () => {
     const mechanisms = { guarantees: false };
     expect(othersKeepTheirsBesideTheNoisy({ ...noisy, mechanisms })).toSatisfy(breaks("loses"));
+  });
+
+  const failing = { seeds: 2, measuredMs: 40_000 };
+
+  test("beside one whose requests all fail", () => {
+    expect(brokenOf(othersKeepTheirsBesideTheFailing(failing))).toEqual([]);
+  });
+
+  test("but more where replicas are blamed for it", () => {
+    const mechanisms = { blame: false };
+    const blamed = othersKeepTheirsBesideTheFailing({ ...failing, seeds: 1, mechanisms });
+    expect(blamed).toSatisfy(breaks("tight loses"));
   });
 
   const burning = { seeds: 1, measuredMs: 36_000 };

@@ -157,6 +157,19 @@ const EXAMPLES: Readonly<Record<keyof Mechanisms, Example>> = {
     on: ["ejected", "healthy"],
     off: ["healthy", "healthy"],
   },
+  blame: {
+    says: "a replica that fails only whoever fails everywhere goes on",
+    run: (mechanisms) => {
+      const pool = aPoolWith(mechanisms, 2);
+      for (let index = 0; index < 6; index += 1) {
+        const offer = anOffer(`r${index}`, { excludedReplicaIds: [replicaIdOf(index % 2)] });
+        pool.settle(leaseOf(pool.offer(offer, index)), { kind: "upstream-failed" }, index);
+      }
+      return pool.status(6).replicas.filter(({ health }) => health === "ejected").length;
+    },
+    on: 0,
+    off: 1,
+  },
   aging: {
     says: "who waits for long is not passed by urgent requests for ever",
     run: (mechanisms) => {
