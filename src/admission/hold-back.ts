@@ -27,7 +27,7 @@ export interface HoldBackOptions {
 }
 
 const DEFAULTS: HoldBackOptions = {
-  startRatio: 0.9,
+  startRatio: 0.8,
   ratioMin: 0.3,
   ratioMax: 0.95,
   riseRatioPerSecond: 0.002,
