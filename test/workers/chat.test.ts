@@ -179,6 +179,7 @@ describe("what a replica receives", () => {
         "x-gw-dispatch": "client-dispatch",
         "x-gw-deadline-ms": "999999",
         "x-request-id": "client-request",
+        tracestate: "vendor=client-state",
         "user-agent": "client-agent",
       },
     });
@@ -197,6 +198,7 @@ describe("what a replica receives", () => {
       "x-gw-deadline-ms": expect.stringMatching(/^\d+$/),
       "x-gw-tbt-ms": "100",
       "x-gw-dispatch": expect.stringMatching(/\.1$/),
+      traceparent: expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/),
     });
     expect(Number(headers["x-gw-deadline-ms"])).toBeLessThanOrEqual(3000);
     expect(JSON.stringify(received)).not.toMatch(/client-|Y2xpZW50/);

@@ -18,9 +18,11 @@ describe("encodeMetrics()", () => {
   });
 
   test("puts all samples of a metric together, under one head", () => {
-    const of = (name: string, pool: string) =>
-      metricFamily({ ...GAUGE, name }, [{ labels: { pool }, value: 1 }]);
-    const text = encodeMetrics([of("one", "a"), of("two", "a"), of("one", "b"), of("two", "b")]);
+    const families = ["one a", "two a", "one b", "two b"].map((words) => {
+      const [name = "", pool = ""] = words.split(" ");
+      return metricFamily({ ...GAUGE, name }, [{ labels: { pool }, value: 1 }]);
+    });
+    const text = encodeMetrics(families);
     const names = parseMetrics(text).map(({ name, labels }) => name + labels["pool"]);
     expect(names).toEqual(["onea", "oneb", "twoa", "twob"]);
     expect(text.match(/^# TYPE/gm)).toHaveLength(2);
