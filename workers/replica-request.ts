@@ -53,6 +53,8 @@ function replicaHeaders(
   return {
     "content-type": "application/json",
     accept: call.isStreamed ? "text/event-stream" : "application/json",
+    // Compressed tokens wait for each other in the compressor.
+    "accept-encoding": "identity",
     authorization: `Bearer ${settings.replicaSecret}`,
     [ENGINE_HEADERS.requestId]: call.requestId,
     [ENGINE_HEADERS.tenant]: opaqueTenant(call.tenant.tenantId, settings),

@@ -191,6 +191,7 @@ describe("what a replica receives", () => {
     expect(ours).toEqual({
       "content-type": "application/json",
       accept: "text/event-stream",
+      "accept-encoding": "identity",
       authorization: "Bearer sluice-local-replica-secret-of-the-tests",
       "x-gw-request-id": response.headers.get("x-request-id"),
       "x-gw-tenant": expect.stringMatching(/^[\w-]{22}$/),
