@@ -29,6 +29,8 @@ export interface CheckedRequest {
   /** Whether the client wants the answer token by token, and the counts at its end. */
   readonly isStreamed: boolean;
   readonly includeUsage: boolean;
+  /** Whether it wants to know where the time of a stream went, beside the counts. */
+  readonly includeMetrics: boolean;
   readonly cacheSalt: string;
 }
 
