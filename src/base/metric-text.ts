@@ -1,7 +1,8 @@
 import type { HistogramState } from "./histogram.ts";
 
-/** Names in a fixed order; values may be any text. */
-export type MetricLabels = Readonly<Record<string, string>>;
+/** What a sample without labels has; `withLabel` adds to it. */
+export const NO_LABELS = "";
+const MUST_ESCAPE = /[\\"\n]/;
 
 /** What a metric is called and what it means. */
 export interface MetricName {
@@ -15,10 +16,16 @@ export interface MetricFamily extends MetricName {
   readonly lines: string;
 }
 
-/** One value of a counter or a gauge. */
+/** One value of a counter or a gauge. Its labels are written already: many samples have the same ones. */
 export interface MetricSample {
-  readonly labels: MetricLabels;
+  readonly labels: string;
   readonly value: number;
+}
+
+/** Adds a label to others; its value may be any text, and cannot begin a line of its own. */
+export function withLabel(labels: string, name: string, value: string): string {
+  const escaped = MUST_ESCAPE.test(value) ? escape(value).replaceAll('"', '\\"') : value;
+  return `${labels}${labels === NO_LABELS ? "" : ","}${name}="${escaped}"`;
 }
 
 /** Writes the samples of a counter or a gauge. */
@@ -30,7 +37,7 @@ export function metricFamily(name: MetricName, samples: readonly MetricSample[])
 /** Writes one histogram; its buckets are told cumulated. */
 export function histogramFamily(
   { name, help }: { readonly name: string; readonly help: string },
-  labels: MetricLabels,
+  labels: string,
   bounds: readonly number[],
   { counts, sum }: HistogramState,
 ): MetricFamily {
@@ -38,7 +45,7 @@ export function histogramFamily(
   const buckets = counts.map((inBucket, index) => {
     count += inBucket;
     const le = toNumber(bounds[index] ?? Infinity);
-    return toLine(`${name}_bucket`, { ...labels, le }, count);
+    return toLine(`${name}_bucket`, withLabel(labels, "le", le), count);
   });
   const ends = [toLine(`${name}_sum`, labels, sum), toLine(`${name}_count`, labels, count)];
   return { name, type: "histogram", help, lines: [...buckets, ...ends].join("") };
@@ -56,7 +63,7 @@ export function encodeMetrics(families: readonly MetricFamily[]): string {
       known.lines += lines;
       continue;
     }
-    const head = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
+    const head = `# HELP ${name} ${escape(help)}\n# TYPE ${name} ${type}\n`;
     byName.set(name, { head, lines });
   }
   return [...byName.values()].map(({ head, lines }) => head + lines).join("");
@@ -65,10 +72,10 @@ export function encodeMetrics(families: readonly MetricFamily[]): string {
 /** The type of what `encodeMetrics` writes. */
 export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-function toLine(name: string, labels: MetricLabels, value: number): string {
-  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapeLabel(text)}"`);
-  const braced = pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
-  return `${name}${braced} ${toNumber(value)}\n`;
+function toLine(name: string, labels: string, value: number): string {
+  return labels === NO_LABELS
+    ? `${name} ${toNumber(value)}\n`
+    : `${name}{${labels}} ${toNumber(value)}\n`;
 }
 
 function toNumber(value: number): string {
@@ -76,11 +83,6 @@ function toNumber(value: number): string {
   return value === -Infinity ? "-Inf" : String(value);
 }
 
-function escapeHelp(text: string): string {
+function escape(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
-}
-
-/** A name of a tenant must not be able to begin a line of its own. */
-function escapeLabel(text: string): string {
-  return escapeHelp(text).replaceAll('"', '\\"');
 }

@@ -1,5 +1,5 @@
-import type { MetricFamily, MetricLabels, MetricName, MetricSample } from "../base/metric-text.ts";
-import { histogramFamily, metricFamily } from "../base/metric-text.ts";
+import type { MetricFamily, MetricName, MetricSample } from "../base/metric-text.ts";
+import { histogramFamily, metricFamily, NO_LABELS, withLabel } from "../base/metric-text.ts";
 import type { HistogramState } from "../base/histogram.ts";
 import type { PoolId } from "../protocol/ids.ts";
 import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "../slo/metric-buckets.ts";
@@ -26,7 +26,7 @@ export function poolMetrics(
   parts: PoolParts,
   { poolId, startedAtMs, nowMs }: MetricsMoment,
 ): MetricFamily[] {
-  const pool = { pool: poolId };
+  const pool = withLabel(NO_LABELS, "pool", poolId);
   return [
     metricFamily(START, [{ labels: pool, value: startedAtMs / 1000 }]),
     ...verdictMetrics(state, parts, pool),
@@ -44,7 +44,7 @@ const START: MetricName = {
   help: "Unix time since which the pool's counters count; it forgets with its object",
 };
 
-function verdictMetrics(state: PoolState, parts: PoolParts, pool: MetricLabels): MetricFamily[] {
+function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): MetricFamily[] {
   const { counts, totals, holdBack, queueMax } = state;
   const one = (type: "counter" | "gauge", name: string, help: string, value: number) =>
     metricFamily({ name, type, help }, [{ labels: pool, value }]);
@@ -83,7 +83,7 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: MetricLabels):
   ];
 }
 
-function endingMetrics({ totals }: PoolState, pool: MetricLabels): MetricFamily[] {
+function endingMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
   const { endedBy, tokens } = totals;
   const endings = {
     done: endedBy.completed,
@@ -114,8 +114,8 @@ function endingMetrics({ totals }: PoolState, pool: MetricLabels): MetricFamily[
   ];
 }
 
-function timeMetrics({ totals }: PoolState, pool: MetricLabels): MetricFamily[] {
-  const model = { ...pool, gen_ai_provider_name: "sluice" };
+function timeMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
+  const model = withLabel(pool, "gen_ai_provider_name", "sluice");
   const histogram = (
     name: string,
     help: string,
@@ -172,9 +172,13 @@ function timeMetrics({ totals }: PoolState, pool: MetricLabels): MetricFamily[] 
   ];
 }
 
-function forecastMetrics({ calibration }: PoolParts, pool: MetricLabels): MetricFamily[] {
+function forecastMetrics({ calibration }: PoolParts, pool: string): MetricFamily[] {
   const bins = calibration.coverage().map(({ profile, dimension, bin, ...coverage }) => ({
-    labels: { ...pool, dimension, profile, bin: String(bin) },
+    labels: [
+      ["dimension", dimension],
+      ["profile", profile],
+      ["bin", String(bin)],
+    ].reduce((labels, [name = "", value = ""]) => withLabel(labels, name, value), pool),
     ...coverage,
   }));
   return [
@@ -200,10 +204,10 @@ function forecastMetrics({ calibration }: PoolParts, pool: MetricLabels): Metric
 function samplesOf(
   values: Readonly<Record<string, number>>,
   label: string,
-  pool: MetricLabels,
+  pool: string,
 ): MetricSample[] {
   return Object.entries(values).map(([name, value]) => ({
-    labels: { ...pool, [label]: name },
+    labels: withLabel(pool, label, name),
     value,
   }));
 }

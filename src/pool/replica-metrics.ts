@@ -1,5 +1,5 @@
-import type { MetricFamily, MetricLabels, MetricSample } from "../base/metric-text.ts";
-import { metricFamily } from "../base/metric-text.ts";
+import type { MetricFamily, MetricSample } from "../base/metric-text.ts";
+import { metricFamily, withLabel } from "../base/metric-text.ts";
 import type { ReplicaReport } from "../protocol/engine-api.ts";
 import type { HealthStatus } from "../replicas/health.ts";
 import type { ReplicaCondition } from "../replicas/replica-condition.ts";
@@ -17,12 +17,12 @@ const HEALTHS: readonly HealthStatus[] = ["healthy", "suspect", "ejected", "prob
 /** Tells of each replica what its pool believes of it, and what it last said of itself. */
 export function replicaMetrics(
   replicas: Iterable<Replica>,
-  pool: MetricLabels,
+  pool: string,
   nowMs: number,
 ): MetricFamily[] {
   const all = [...replicas].map((replica) => ({
     replica,
-    labels: { ...pool, replica: replica.replicaId },
+    labels: withLabel(pool, "replica", replica.replicaId),
   }));
   /** What a replica has not said is not told: a 0 would be taken for its word. */
   const said = (name: string, help: string, read: (report: ReplicaReport) => number) => {
@@ -61,10 +61,10 @@ function oneOf<Name extends string>(
   names: readonly Name[],
   current: Name,
   label: string,
-  labels: MetricLabels,
+  labels: string,
 ): MetricSample[] {
   return names.map((name) => ({
-    labels: { ...labels, [label]: name },
+    labels: withLabel(labels, label, name),
     value: name === current ? 1 : 0,
   }));
 }

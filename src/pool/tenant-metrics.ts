@@ -1,5 +1,5 @@
-import type { MetricFamily, MetricLabels, MetricSample } from "../base/metric-text.ts";
-import { metricFamily } from "../base/metric-text.ts";
+import type { MetricFamily, MetricSample } from "../base/metric-text.ts";
+import { metricFamily, withLabel } from "../base/metric-text.ts";
 import { SLO_METRICS } from "../slo/attainment.ts";
 import type { AttainmentCounts, AttainmentWindow } from "../slo/attainment-window.ts";
 import { attainedRatio, burnRate } from "../slo/error-budget.ts";
@@ -14,15 +14,15 @@ const WINDOWS = [
 ] as const;
 
 interface Told {
-  readonly labels: MetricLabels;
+  readonly labels: string;
   readonly total: Readonly<AttainmentCounts>;
 }
 
 /** Tells of each tenant what became of its requests, and whether its promise holds. */
-export function tenantMetrics(book: TenantBook, pool: MetricLabels, nowMs: number): MetricFamily[] {
+export function tenantMetrics(book: TenantBook, pool: string, nowMs: number): MetricFamily[] {
   const latest = [...book.state].slice(-TENANTS_MAX);
   const told = latest.map(([tenantId, { budgetRatio }]) => {
-    const labels = { ...pool, tenant: tenantId };
+    const labels = withLabel(pool, "tenant", tenantId);
     const attained = book.windowOf(tenantId);
     return {
       labels,
@@ -70,7 +70,7 @@ function countMetrics(told: readonly Told[]): MetricFamily[] {
   ): MetricFamily => {
     const samples = told.flatMap(({ labels, total }) =>
       [true, false].map((isInProfile) => ({
-        labels: { ...labels, in_profile: String(isInProfile) },
+        labels: withLabel(labels, "in_profile", String(isInProfile)),
         value: read(total, isInProfile),
       })),
     );
@@ -108,7 +108,10 @@ function countMetrics(told: readonly Told[]): MetricFamily[] {
 
 function missedByMetric(told: readonly Told[]): MetricFamily {
   const samples = told.flatMap(({ labels, total }) =>
-    SLO_METRICS.map((target) => ({ labels: { ...labels, target }, value: total.missedBy[target] })),
+    SLO_METRICS.map((target) => ({
+      labels: withLabel(labels, "target", target),
+      value: total.missedBy[target],
+    })),
   );
   return metricFamily(
     {
@@ -123,11 +126,11 @@ function missedByMetric(told: readonly Told[]): MetricFamily {
 function promiseOf(
   attained: AttainmentWindow,
   budgetRatio: number,
-  labels: MetricLabels,
+  labels: string,
   nowMs: number,
 ): { readonly attained: MetricSample[]; readonly burning: MetricSample[] } {
   const sums = WINDOWS.map(({ window, windowMs }) => ({
-    labels: { ...labels, window },
+    labels: withLabel(labels, "window", window),
     counts: attained.sum(windowMs, nowMs),
   }));
   return {

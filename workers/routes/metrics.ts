@@ -1,6 +1,12 @@
 import type { Context } from "hono";
 import type { MetricFamily, MetricName } from "../../src/base/metric-text.ts";
-import { encodeMetrics, metricFamily, METRICS_CONTENT_TYPE } from "../../src/base/metric-text.ts";
+import {
+  encodeMetrics,
+  metricFamily,
+  METRICS_CONTENT_TYPE,
+  NO_LABELS,
+  withLabel,
+} from "../../src/base/metric-text.ts";
 import type { PoolId } from "../../src/protocol/ids.ts";
 import { verifyBearer } from "../auth.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
@@ -41,10 +47,10 @@ export async function tellMetrics({ req, env }: Context<EdgeContext>): Promise<R
     }),
   );
   const families = [
-    metricFamily(DIRECTORY_UP, [{ labels: {}, value: summary === undefined ? 0 : 1 }]),
+    metricFamily(DIRECTORY_UP, [{ labels: NO_LABELS, value: summary === undefined ? 0 : 1 }]),
     ...(summary === undefined
       ? []
-      : [metricFamily(VERSION, [{ labels: {}, value: summary.version }])]),
+      : [metricFamily(VERSION, [{ labels: NO_LABELS, value: summary.version }])]),
     ...told.flat(),
   ];
   return new Response(encodeMetrics(families), {
@@ -53,5 +59,5 @@ export async function tellMetrics({ req, env }: Context<EdgeContext>): Promise<R
 }
 
 function upOf(poolId: PoolId, value: 0 | 1): MetricFamily {
-  return metricFamily(POOL_UP, [{ labels: { pool: poolId }, value }]);
+  return metricFamily(POOL_UP, [{ labels: withLabel(NO_LABELS, "pool", poolId), value }]);
 }

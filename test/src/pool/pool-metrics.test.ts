@@ -54,11 +54,16 @@ describe("the metrics of a pool", () => {
     );
     expect(refused?.kind).toBe("reject");
 
+    const again = leaseOf(pool.offer(anOffer("second", { isRetry: true }), 800));
+    pool.settle(again, { kind: "client-gone" }, 800);
+
     const lines = metricsOf(pool, 800);
     const value = (name: string, labels = {}) => valueOf(lines, name, labels);
     expect(value("gw_pool_start_time_seconds", { pool: "local" })).toBe(-60);
-    expect(value("gw_offers_total")).toBe(3);
-    expect(value("gw_dispatches_total")).toBe(2);
+    expect(value("gw_offers_total")).toBe(4);
+    expect(value("gw_dispatches_total")).toBe(3);
+    expect(value("gw_upstream_retries_total")).toBe(1);
+    expect(value("gw_stream_end_total", { by: "client_abort" })).toBe(1);
     expect(sumOf(lines, "gw_admission_rejected_total")).toBe(1);
     expect(value("gw_stream_end_total", { by: "done" })).toBe(1);
     expect(value("gw_stream_end_total", { by: "upstream_error" })).toBe(1);
@@ -67,6 +72,7 @@ describe("the metrics of a pool", () => {
     ).toEqual([40, 16, 11]);
     const a = { tenant: "tenant-a" };
     expect(value("gw_tenant_offered_total", { ...a, in_profile: "true" })).toBe(2);
+    expect(value("gw_tenant_offered_total", { ...a, in_profile: "false" })).toBe(0);
     expect(value("gw_tenant_good_total", a)).toBe(1);
     expect(value("gw_tenant_missed_total", a)).toBe(1);
     expect(value("gw_tenant_missed_by_total", { ...a, target: "ttft" })).toBe(1);
