@@ -36,6 +36,20 @@ describe("a gateway with two engines, asked by the official client", () => {
     return text;
   }
 
+  /** What the gateway tells of itself in numbers. */
+  async function scrape() {
+    const headers = { authorization: `Bearer ${stack.secrets.SLUICE_ADMIN_KEY}` };
+    const lines = await (await fetch(`${stack.gatewayUrl}/metrics`, { headers })).text();
+    const parsed = parseMetrics(lines);
+    const value = (name: string, labels = {}) => valueOf(parsed, name, labels) ?? 0;
+    return {
+      parsed,
+      done: value("gw_stream_end_total", { by: "done" }),
+      output: value("gw_tokens_total", { type: "output" }),
+      firstTokens: value("gen_ai_server_time_to_first_token_seconds_count"),
+    };
+  }
+
   test("an answer is text with its usage, and costs what it says", async () => {
     const answer = await client.chat.completions.create({
       model: MODEL,
@@ -274,18 +288,6 @@ describe("a gateway with two engines, asked by the official client", () => {
   });
 
   test("its metrics count what its engines generated, and say how the forecasts held", async () => {
-    const scrape = async () => {
-      const headers = { authorization: `Bearer ${stack.secrets.SLUICE_ADMIN_KEY}` };
-      const lines = await (await fetch(`${stack.gatewayUrl}/metrics`, { headers })).text();
-      const parsed = parseMetrics(lines);
-      const value = (name: string, labels = {}) => valueOf(parsed, name, labels) ?? 0;
-      return {
-        parsed,
-        done: value("gw_stream_end_total", { by: "done" }),
-        output: value("gw_tokens_total", { type: "output" }),
-        firstTokens: value("gen_ai_server_time_to_first_token_seconds_count"),
-      };
-    };
     const before = await scrape();
     await stream("Tell me a story about a well.", 8);
     await eventually("the answer is settled", async () => (await scrape()).done > before.done);
