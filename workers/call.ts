@@ -2,6 +2,7 @@ import type { Rejection } from "../src/pool/offer.ts";
 import type { Problem } from "../src/protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../src/protocol/ids.ts";
 import type { Operation } from "../src/protocol/operation.ts";
+import type { TraceContext } from "../src/protocol/trace-context.ts";
 import type { UpstreamUsage } from "../src/protocol/upstream-answer.ts";
 import type { Attainment } from "../src/slo/attainment.ts";
 import { TimelineRecorder } from "../src/slo/timeline.ts";
@@ -28,6 +29,8 @@ export interface CheckedRequest {
   /** Whether the client wants the answer token by token, and the counts at its end. */
   readonly isStreamed: boolean;
   readonly includeUsage: boolean;
+  /** Whether it wants to know where the time of a stream went, beside the counts. */
+  readonly includeMetrics: boolean;
   readonly cacheSalt: string;
 }
 
@@ -41,6 +44,8 @@ export interface Call extends CheckedRequest {
 /** What is known of a call so far: its stages write, the answer's head and the log line read. */
 export interface CallRecord {
   readonly operation: Operation["name"];
+  /** The gateway's span of the request, which all attempts at it belong to. */
+  readonly trace: TraceContext;
   /** When the handler was entered, and how long the client then took to send its body. */
   readonly arrivedAtMs: number;
   uploadMs: number;
@@ -68,9 +73,14 @@ export interface CallRecord {
 }
 
 /** Begins the record of a request that has just arrived. */
-export function newCallRecord({ name }: Operation, arrivedAtMs: number): CallRecord {
+export function newCallRecord(
+  { name }: Operation,
+  trace: TraceContext,
+  arrivedAtMs: number,
+): CallRecord {
   return {
     operation: name,
+    trace,
     arrivedAtMs,
     uploadMs: 0,
     tenantId: undefined,

@@ -1,3 +1,4 @@
+import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
 import type { Operation } from "../src/protocol/operation.ts";
 import { shareOf } from "../src/tenants/share.ts";
@@ -56,6 +57,7 @@ export async function checkRequest(
     choiceCount: outline.choiceCount,
     isStreamed: outline.isStreamed,
     includeUsage: outline.streamOptions?.include_usage === true,
+    includeMetrics: request.headers.get(CLIENT_HEADERS.includeMetrics) === "1",
     cacheSalt: cacheSaltOf(
       { tenantId, upstreamModel, clientSalt: outline.clientSalt },
       edge.settings,

@@ -8,6 +8,7 @@ import type { EdgeContext } from "./edge-context.ts";
 import { errorResponse, problemOf } from "./error-response.ts";
 import { adminRoutes } from "./routes/admin.ts";
 import { listModels, retrieveModel } from "./routes/models.ts";
+import { tellMetrics } from "./routes/metrics.ts";
 import { performOperation } from "./routes/operation.ts";
 import { connectReplica } from "./routes/pools.ts";
 import { settingsOf } from "./settings.ts";
@@ -37,6 +38,7 @@ route("GET", "/health", (c) => {
   settingsOf(c.env);
   return Response.json({ status: "serving" });
 });
+route("GET", "/metrics", tellMetrics);
 app.route("/admin/v1", adminRoutes);
 app.notFound(() => errorResponse({ code: "not_found" }));
 app.onError((error, c) => errorResponse(problemOf(error, c.var.requestId)));

@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { assert } from "../src/base/assert.ts";
+import type { MetricFamily } from "../src/base/metric-text.ts";
 import type { Dispatch, Offer, Rejection } from "../src/pool/offer.ts";
 import { encodeDecisions } from "../src/pool/decision-lines.ts";
 import { DecisionLog } from "../src/pool/decision-log.ts";
@@ -93,6 +94,12 @@ export class PoolObject extends DurableObject<Env> {
   async status(poolId: PoolId): Promise<PoolStatus> {
     await this.#configurationOf(poolId).ensure();
     return this.#pool.status(Date.now());
+  }
+
+  /** Tells the pool in numbers, as `encodeMetrics` writes them. */
+  async metrics(poolId: PoolId): Promise<MetricFamily[]> {
+    await this.#configurationOf(poolId).ensure();
+    return this.#pool.metrics(poolId, Date.now());
   }
 
   /**

@@ -2,6 +2,7 @@ import { createHmac } from "node:crypto";
 import type { Dispatch } from "../src/pool/offer.ts";
 import { ENGINE_HEADERS } from "../src/protocol/headers.ts";
 import type { TenantId } from "../src/protocol/ids.ts";
+import { encodeTraceparent } from "../src/protocol/trace-context.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
 import { paceMs } from "../src/slo/deadlines.ts";
 import { faultOfStatus, upstreamFailure } from "../src/protocol/upstream-problem.ts";
@@ -52,6 +53,8 @@ function replicaHeaders(
   return {
     "content-type": "application/json",
     accept: call.isStreamed ? "text/event-stream" : "application/json",
+    // Compressed tokens wait for each other in the compressor.
+    "accept-encoding": "identity",
     authorization: `Bearer ${settings.replicaSecret}`,
     [ENGINE_HEADERS.requestId]: call.requestId,
     [ENGINE_HEADERS.tenant]: opaqueTenant(call.tenant.tenantId, settings),
@@ -61,6 +64,7 @@ function replicaHeaders(
     }),
     ...(tbtMs < Infinity && { [ENGINE_HEADERS.tbtMs]: String(tbtMs) }),
     [ENGINE_HEADERS.dispatch]: dispatch.dispatch,
+    [ENGINE_HEADERS.traceparent]: encodeTraceparent(call.record.trace),
   };
 }
 

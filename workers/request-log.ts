@@ -20,6 +20,8 @@ export function logCall(call: {
   logLine("info", "request", {
     requestId: call.requestId,
     clientRequestId: clientRequestIdOf(call.clientHeaders),
+    traceId: record.trace.traceId,
+    spanId: record.trace.spanId,
     tenantId: record.tenantId,
     operation: record.operation,
     modelId: record.modelId,

@@ -1,6 +1,10 @@
 import { upstreamFailure } from "../src/protocol/upstream-problem.ts";
+import type { AnswerMetrics } from "../src/protocol/answer-metrics.ts";
+import { toAnswerMetrics } from "../src/protocol/answer-metrics.ts";
+import type { AnswerTimes } from "../src/streaming/token-stream.ts";
 import { TokenStream } from "../src/streaming/token-stream.ts";
 import type { Call } from "./call.ts";
+import { startedAtMs } from "./call.ts";
 import type { ClientStream } from "./client-stream.ts";
 import type { ReceiveAnswer } from "./reception.ts";
 import type { RelayLimits } from "./relay.ts";
@@ -16,6 +20,7 @@ export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer
       modelId: call.model.modelId,
       choiceCount: call.choiceCount,
       includeUsage: call.includeUsage,
+      ...(call.includeMetrics && { metricsOf: (answer) => metricsOf(call, answer) }),
     });
     record.stream = stream;
     const parties = { stream, client, watch, timeline, line };
@@ -31,4 +36,21 @@ export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer
       deliver: () => client.end(lastText),
     };
   };
+}
+
+/** Choices that stream side by side have no pace of their own that could be told. */
+function metricsOf(
+  { record, choiceCount }: Call,
+  { firstTokenAtMs, lastTokenAtMs, outputTokens }: AnswerTimes,
+): AnswerMetrics | undefined {
+  const { dispatchedAtMs, predictedTtftMs } = record;
+  if (dispatchedAtMs === undefined || choiceCount > 1) return undefined;
+  return toAnswerMetrics({
+    queueMs: record.queuedMs,
+    prefillMs: firstTokenAtMs - dispatchedAtMs,
+    ttftMs: firstTokenAtMs - startedAtMs(record),
+    ...(predictedTtftMs !== undefined && { predictedTtftMs }),
+    generationMs: lastTokenAtMs - firstTokenAtMs,
+    outputTokens,
+  });
 }

@@ -1,7 +1,11 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { EngineSnapshot } from "../thread-messages.ts";
 import { createGenAiMetrics, type GenAiMetrics } from "./gen-ai-metrics.ts";
-import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "./metric-buckets.ts";
+import {
+  FIRST_TOKEN_BUCKETS,
+  REQUEST_BUCKETS,
+  TOKEN_GAP_BUCKETS,
+} from "../../src/slo/metric-buckets.ts";
 
 /** A name, what it means, and where the newest snapshot has it. */
 type SnapshotMetric = readonly [string, string, (snapshot: EngineSnapshot) => number];

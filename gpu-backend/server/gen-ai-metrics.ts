@@ -1,5 +1,9 @@
 import { Histogram, type Registry } from "prom-client";
-import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "./metric-buckets.ts";
+import {
+  FIRST_TOKEN_BUCKETS,
+  REQUEST_BUCKETS,
+  TOKEN_GAP_BUCKETS,
+} from "../../src/slo/metric-buckets.ts";
 
 /** What a request asked for, in the words of OpenTelemetry's conventions. */
 export type Operation = "chat" | "text_completion" | "embeddings";

@@ -1,4 +1,5 @@
-import type { AnswerMetrics } from "../../src/protocol/usage.ts";
+import type { AnswerMetrics } from "../../src/protocol/answer-metrics.ts";
+import { toAnswerMetrics, toTenths } from "../../src/protocol/answer-metrics.ts";
 import type { FinishReason } from "../engine/generate-request.ts";
 import type { EngineMetrics } from "./engine-metrics.ts";
 
@@ -75,17 +76,13 @@ export class RequestTiming {
     const firstTokenAtMs = this.#firstTokenAtMs;
     if (firstTokenAtMs === undefined) return undefined;
     const startedAtMs = this.#startedAtMs ?? firstTokenAtMs;
-    const generationMs = (this.#lastTokenAtMs ?? firstTokenAtMs) - firstTokenAtMs;
-    const gapMs = this.timePerTokenMs;
-    const hasGaps = gapMs !== undefined && gapMs > 0;
-    return {
-      queue_time_ms: toTenths(startedAtMs - this.#submittedAtMs),
-      prefill_time_ms: toTenths(firstTokenAtMs - startedAtMs),
-      time_to_first_token_ms: toTenths(firstTokenAtMs - this.#arrivedAtMs),
-      generation_time_ms: toTenths(generationMs),
-      mean_itl_ms: hasGaps ? toTenths(gapMs) : null,
-      tokens_per_second: hasGaps ? toTenths(1000 / gapMs) : null,
-    };
+    return toAnswerMetrics({
+      queueMs: startedAtMs - this.#submittedAtMs,
+      prefillMs: firstTokenAtMs - startedAtMs,
+      ttftMs: firstTokenAtMs - this.#arrivedAtMs,
+      generationMs: (this.#lastTokenAtMs ?? firstTokenAtMs) - firstTokenAtMs,
+      outputTokens: this.#tokens,
+    });
   }
 
   /** What is known so far, as the header `server-timing` has it; empty if that is nothing. */
@@ -102,10 +99,6 @@ export class RequestTiming {
 
 function entry(name: string, durationMs: number): string {
   return `${name};dur=${toTenths(durationMs)}`;
-}
-
-function toTenths(durationMs: number): number {
-  return Math.round(durationMs * 10) / 10;
 }
 
 function observeMs(histogram: EngineMetrics["ttft"], durationMs: number): void {

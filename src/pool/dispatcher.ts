@@ -51,11 +51,13 @@ export class Dispatcher {
       account,
       speedRatio,
       foreseen,
+      spentMs: elapsedMsOf(request, nowMs),
       dispatchedAtMs: nowMs,
       expiresAtMs: nowMs + this.#parts.limits.leaseMs,
       isLost: false,
     });
     this.#noteExcess(request, leaseId, replicaId);
+    this.#parts.totals.dispatched(request, nowMs);
     if (!offer.isRetry) this.#parts.tenants.count(tenantId, { kind: "admitted" }, nowMs);
     const sent = { replicaId, endpointUrl: replica.endpointUrl, dispatch: name };
     const dispatch = { ...sent, ...toForecast(request, foreseen, nowMs) };

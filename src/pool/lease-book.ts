@@ -28,6 +28,8 @@ export interface Lease {
   readonly speedRatio: number;
   /** What was foreseen, to be held against what comes. */
   readonly foreseen: { readonly ttft: PastForecast; readonly tpot: ForeseenPace };
+  /** What of the targets' time was spent by the dispatch. */
+  readonly spentMs: number;
   readonly dispatchedAtMs: number;
   readonly expiresAtMs: number;
   startedAtMs?: number;

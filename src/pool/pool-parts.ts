@@ -20,6 +20,7 @@ import { Placement } from "./placement.ts";
 import type { PoolLimits } from "./pool-limits.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import type { PoolState } from "./pool-state.ts";
+import { PoolTotals } from "./pool-totals.ts";
 import { ReplicaWaits } from "./replica-waits.ts";
 import { Teacher } from "./teacher.ts";
 import { TenantBook } from "./tenant-book.ts";
@@ -43,12 +44,13 @@ export class PoolParts {
   readonly displacement: Displacement;
   readonly holdBack: HoldBack;
   readonly retryAfter: RetryAfter;
+  readonly calibration: Calibration;
+  readonly totals: PoolTotals;
   readonly intake: IntakeParts;
   readonly waits: ReplicaWaits;
   readonly placement: Placement;
   readonly teacher: Teacher;
   readonly #state: PoolState;
-  readonly #calibration: Calibration;
 
   constructor(state: PoolState, limits: PoolLimits, mechanisms: Mechanisms) {
     this.#state = state;
@@ -74,13 +76,14 @@ export class PoolParts {
     this.displacement = new Displacement({}, state.displacement);
     this.holdBack = new HoldBack({}, state.holdBack);
     this.retryAfter = new RetryAfter({}, state.retryAfter);
-    this.#calibration = new Calibration({}, state.calibration);
+    this.totals = new PoolTotals(state.totals);
+    this.calibration = new Calibration({}, state.calibration);
     const outputLengths = new OutputLengths({}, state.outputLengths);
     const tokenEstimate = new TokenEstimate(state.tokenEstimate);
     this.intake = { tokenEstimate, outputLengths, firstTokenMsMax: limits.firstTokenMsMax };
     this.waits = new ReplicaWaits(outputLengths);
     this.placement = new Placement({
-      calibration: this.#calibration,
+      calibration: this.calibration,
       waits: this.waits,
       holdBack: this.holdBack,
       courtesyRatio: (request, nowMs) => this.#courtesyRatio(request, nowMs),
@@ -88,7 +91,7 @@ export class PoolParts {
       mechanisms,
       random: this.random,
     });
-    this.teacher = new Teacher(this, this.#calibration);
+    this.teacher = new Teacher(this, this.calibration);
   }
 
   /** What costs are reckoned in, measured anew now and then; `undefined` while no replica is ready. */
@@ -142,7 +145,7 @@ export class PoolParts {
     this.displacement.checkInvariants();
     this.holdBack.checkInvariants();
     this.retryAfter.checkInvariants();
-    this.#calibration.checkInvariants();
+    this.calibration.checkInvariants();
     this.intake.outputLengths.checkInvariants();
   }
 }

@@ -17,6 +17,8 @@ import type { Capacity } from "./capacity.ts";
 import type { FailingTenantsState } from "./failing-tenants.ts";
 import type { LeaseBookState } from "./lease-book.ts";
 import type { PoolRequest } from "./pool-request.ts";
+import type { PoolTotalsState } from "./pool-totals.ts";
+import { noTotals } from "./pool-totals.ts";
 import type { TenantBookState } from "./tenant-book.ts";
 import type { TokenEstimateState } from "./token-estimate.ts";
 import { TokenEstimate } from "./token-estimate.ts";
@@ -40,6 +42,7 @@ export interface PoolState {
   readonly outputLengths: OutputLengthsState;
   readonly tokenEstimate: TokenEstimateState;
   readonly counts: PoolCounts;
+  readonly totals: PoolTotalsState;
   queueMax: number;
   /** Of those that wait, in GPU-ms; costs are whole 1/1024 ms, so that the sum stays exact. */
   waitingCostMs: number;
@@ -78,6 +81,7 @@ export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
     outputLengths: { byModel: new Map() },
     tokenEstimate: new TokenEstimate().state,
     counts: { offered: 0, dispatched: 0, rejected: 0, displaced: 0 },
+    totals: noTotals(),
     queueMax: 0,
     waitingCostMs: 0,
     relearnUntilMs,

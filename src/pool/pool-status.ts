@@ -49,7 +49,7 @@ export interface PoolStatus {
 }
 
 const WINDOW_MS = 300_000;
-/** A status is read by people; who wants all tenants reads the metrics. */
+/** A status is read by people; the metrics tell of more tenants. */
 const TENANTS_MAX = 100;
 
 /** Describes a pool at an instant. */

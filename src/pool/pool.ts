@@ -1,6 +1,7 @@
 import { assert } from "../base/assert.ts";
+import type { MetricFamily } from "../base/metric-text.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
-import type { LeaseId, ReplicaId, RequestId } from "../protocol/ids.ts";
+import type { LeaseId, PoolId, ReplicaId, RequestId } from "../protocol/ids.ts";
 import type { Replica } from "../replicas/replica.ts";
 import { whyNot } from "../routing/filter.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
@@ -11,6 +12,7 @@ import type { Offer, Outcome, Prospects } from "./offer.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolLimits } from "./pool-limits.ts";
 import { POOL_LIMITS } from "./pool-limits.ts";
+import { poolMetrics } from "./pool-metrics.ts";
 import { PoolParts } from "./pool-parts.ts";
 import type { PoolState } from "./pool-state.ts";
 import { newPoolState } from "./pool-state.ts";
@@ -48,6 +50,7 @@ export class Pool {
   readonly #parts: PoolParts;
   readonly #reception: Reception;
   readonly #epoch: string;
+  readonly #startedAtMs: number;
 
   constructor(options: PoolOptions) {
     const limits = { ...POOL_LIMITS, ...options.limits };
@@ -55,6 +58,7 @@ export class Pool {
     this.state =
       options.state ?? newPoolState(options.seed, options.startedAtMs + limits.relearnMs);
     this.#epoch = options.epoch;
+    this.#startedAtMs = options.startedAtMs;
     this.#parts = new PoolParts(this.state, limits, mechanisms);
     this.#reception = new Reception(this.#parts, this.state, this.#epoch);
   }
@@ -167,6 +171,12 @@ export class Pool {
   /** Describes the pool for people and dashboards. */
   status(nowMs: number): PoolStatus {
     return toPoolStatus(this.state, this.#parts, nowMs);
+  }
+
+  /** Tells the pool in numbers, for Prometheus; counters count since this life began. */
+  metrics(poolId: PoolId, nowMs: number): MetricFamily[] {
+    const moment = { poolId, startedAtMs: this.#startedAtMs, nowMs };
+    return poolMetrics(this.state, this.#parts, moment);
   }
 
   /** Throws when a law of conservation is broken: of requests, of slots, of bounds. */

@@ -10,6 +10,7 @@ import { judgedPaceMs } from "./foreseen-pace.ts";
 import type { Lease } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import type { Outcome } from "./offer.ts";
+import type { PoolTotals } from "./pool-totals.ts";
 import type { ReplicaWaits } from "./replica-waits.ts";
 import type { TenantBook } from "./tenant-book.ts";
 
@@ -22,6 +23,7 @@ export interface TeacherParts {
   readonly queue: WaitQueue;
   readonly waits: ReplicaWaits;
   readonly mechanisms: Mechanisms;
+  readonly totals: PoolTotals;
   capacity(nowMs: number): Capacity | undefined;
   rateMsPerMs(nowMs: number): number;
 }
@@ -39,6 +41,7 @@ export class Teacher {
   /** The first token came so long after the dispatch. */
   started(lease: Lease, firstTokenAfterMs: number, nowMs: number): void {
     const actualMs = Math.max(0, firstTokenAfterMs);
+    this.#parts.totals.started(lease, actualMs);
     this.#calibration.learn("ttft", { ...lease.foreseen.ttft, actualMs }, nowMs);
   }
 
@@ -55,6 +58,7 @@ export class Teacher {
     this.#learnTokens(lease, outcome, isOver, nowMs);
     this.#judgeReplica(lease, outcome, nowMs);
     this.#correctCost(lease, outcome, nowMs);
+    this.#parts.totals.ended(lease, outcome, nowMs);
     const { attainment } = outcome;
     if (attainment === undefined) return;
     this.#parts.tenants.count(

@@ -1,4 +1,5 @@
-import type { AnswerIdentity, AnswerMetrics, AnswerTotals, Usage } from "./usage.ts";
+import type { AnswerMetrics } from "./answer-metrics.ts";
+import type { AnswerIdentity, AnswerTotals, Usage } from "./usage.ts";
 
 /** Why a choice ended: at its natural end or a stop string, at a limit, or to have tools called. */
 export type FinishReason = "stop" | "length" | "tool_calls";

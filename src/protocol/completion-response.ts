@@ -1,4 +1,5 @@
-import type { AnswerIdentity, AnswerMetrics, AnswerTotals, Usage } from "./usage.ts";
+import type { AnswerMetrics } from "./answer-metrics.ts";
+import type { AnswerIdentity, AnswerTotals, Usage } from "./usage.ts";
 
 /** Log probabilities in the shape of the older API: four lists of one entry a token. */
 export interface CompletionLogprobs {

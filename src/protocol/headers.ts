@@ -13,6 +13,8 @@ export const ENGINE_HEADERS = {
   tbtMs: "x-gw-tbt-ms",
   /** `<epoch>.<number>`: the pool's count of its dispatches, over all replicas; echoed in reports. */
   dispatch: "x-gw-dispatch",
+  /** W3C Trace Context: the request's trace, and in it the gateway's span. */
+  traceparent: "traceparent",
 } as const;
 
 /** Headers between gateway and client. */

@@ -1,3 +1,5 @@
+import type { AnswerMetrics } from "./answer-metrics.ts";
+
 /** Counts of one request, as OpenAI's clients read them. */
 export interface Usage {
   readonly prompt_tokens: number;
@@ -44,22 +46,6 @@ export function toUsage(counts: TokenCounts): Usage {
       rejected_prediction_tokens: 0,
     },
   };
-}
-
-/** Where the time of one answer went, told beside `usage` to whoever asks for it; in ms. */
-export interface AnswerMetrics {
-  /** From the engine taking the request to its first step. */
-  readonly queue_time_ms: number;
-  /** From the first step to the first token. */
-  readonly prefill_time_ms: number;
-  /** From the arrival of the request, and so not what vLLM calls by this name. */
-  readonly time_to_first_token_ms: number;
-  /** From the first to the last token. */
-  readonly generation_time_ms: number;
-  /** Null where there is no gap to measure. */
-  readonly mean_itl_ms: number | null;
-  /** Null where there is no gap to measure. */
-  readonly tokens_per_second: number | null;
 }
 
 /** What all parts of one answer share. */

@@ -43,6 +43,8 @@ interface Bucket {
 /** What an {@link AttainmentWindow} remembers: its rings, each with its buckets in place. */
 export interface AttainmentWindowState {
   readonly rings: (Bucket | undefined)[][];
+  /** All that was ever counted. */
+  readonly total: AttainmentCounts;
   latestAtMs: number;
 }
 
@@ -64,7 +66,11 @@ export class AttainmentWindow {
   /** The rings stand in order of what they cover, the shortest first. */
   constructor(
     { rings = RINGS }: { readonly rings?: readonly RingSize[] } = {},
-    state: AttainmentWindowState = { rings: rings.map(() => []), latestAtMs: 0 },
+    state: AttainmentWindowState = {
+      rings: rings.map(() => []),
+      total: noCounts(),
+      latestAtMs: 0,
+    },
   ) {
     this.#rings = rings;
     this.state = state;
@@ -73,9 +79,15 @@ export class AttainmentWindow {
   /** Counts an event. A clock that runs backwards counts into the latest bucket. */
   add(event: AttainmentEvent, nowMs: number): void {
     this.state.latestAtMs = Math.max(this.state.latestAtMs, nowMs);
+    addEvent(this.state.total, event);
     for (const [index, ring] of this.#rings.entries()) {
       addEvent(this.#countsNow(index, ring), event);
     }
+  }
+
+  /** What was counted since the window was begun: it only ever grows. */
+  get total(): Readonly<AttainmentCounts> {
+    return this.state.total;
   }
 
   /**

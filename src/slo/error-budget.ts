@@ -32,6 +32,12 @@ export function budgetRatioOf({ ttft, tpot, e2e }: SloTargets): number {
   return ratios.length === 0 ? BUDGET_RATIO_DEFAULT : Math.max(...ratios);
 }
 
+/** Returns which share of what was judged was good; `undefined` where nothing was. */
+export function attainedRatio(counts: AttainmentCounts): number | undefined {
+  const { bad, judged } = spent(counts);
+  return judged === 0 ? undefined : (judged - bad) / judged;
+}
+
 /** Returns how many times faster than allowed a budget is spent; 0 where nothing was judged. */
 export function burnRate(counts: AttainmentCounts, budgetRatio: number): number {
   const { bad, judged } = spent(counts);

@@ -1,4 +1,5 @@
 import { assert } from "../base/assert.ts";
+import type { AnswerMetrics } from "../protocol/answer-metrics.ts";
 import type { Problem } from "../protocol/errors.ts";
 import { toErrorEnvelope } from "../protocol/errors.ts";
 import type { ModelId } from "../protocol/ids.ts";
@@ -16,6 +17,15 @@ export interface TokenStreamOptions {
   readonly choiceCount: number;
   /** Whether the client wants the chunk with the counts; the gateway itself always asks for it. */
   readonly includeUsage: boolean;
+  /** What the client is told beside the counts of the whole answer; absent: nothing. */
+  readonly metricsOf?: (answer: AnswerTimes) => AnswerMetrics | undefined;
+}
+
+/** When the output of a whole answer came, and how much it was. */
+export interface AnswerTimes {
+  readonly firstTokenAtMs: number;
+  readonly lastTokenAtMs: number;
+  readonly outputTokens: number;
 }
 
 /** `streaming` begins with the first token; the last two are final. */
@@ -176,8 +186,21 @@ export class TokenStream {
     const hasUsage = chunk.usage !== undefined && chunk.usage !== null;
     if (chunk.choices.length === 0 && !(includeUsage && hasUsage)) return "";
     const model = JSON.stringify(modelId);
-    const data = editMembers(json, includeUsage ? { model } : { model, usage: undefined });
+    const metrics = includeUsage && hasUsage ? this.#metrics() : undefined;
+    const data = editMembers(json, {
+      model,
+      ...(!includeUsage && { usage: undefined }),
+      ...(metrics !== undefined && { metrics: JSON.stringify(metrics) }),
+    });
     return encodeSseFrame({ data });
+  }
+
+  #metrics(): AnswerMetrics | undefined {
+    const firstTokenAtMs = this.#firstTokenAtMs;
+    if (!this.isFinished || firstTokenAtMs === undefined) return undefined;
+    const lastTokenAtMs = this.#lastTokenAtMs ?? firstTokenAtMs;
+    const { outputTokens } = this;
+    return this.#options.metricsOf?.({ firstTokenAtMs, lastTokenAtMs, outputTokens });
   }
 
   #release(): string {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import OpenAI, { NotFoundError } from "openai";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { runRecorded } from "../cli/support/recorded-terminal.ts";
+import { parseMetrics, valueOf } from "../support/metric-lines.ts";
 import { eventually } from "../support/eventually.ts";
 import { RunningStack } from "./support/running-stack.ts";
 
@@ -33,6 +34,20 @@ describe("a gateway with two engines, asked by the official client", () => {
     let text = "";
     for await (const chunk of chunks) text += chunk.choices[0]?.delta.content ?? "";
     return text;
+  }
+
+  /** What the gateway tells of itself in numbers. */
+  async function scrape() {
+    const headers = { authorization: `Bearer ${stack.secrets.SLUICE_ADMIN_KEY}` };
+    const lines = await (await fetch(`${stack.gatewayUrl}/metrics`, { headers })).text();
+    const parsed = parseMetrics(lines);
+    const value = (name: string, labels = {}) => valueOf(parsed, name, labels) ?? 0;
+    return {
+      parsed,
+      done: value("gw_stream_end_total", { by: "done" }),
+      output: value("gw_tokens_total", { type: "output" }),
+      firstTokens: value("gen_ai_server_time_to_first_token_seconds_count"),
+    };
   }
 
   test("an answer is text with its usage, and costs what it says", async () => {
@@ -270,6 +285,22 @@ describe("a gateway with two engines, asked by the official client", () => {
     });
     expect(await ask("chat")).toBeGreaterThan(0);
     expect(await ask("bulk")).toBe(0);
+  });
+
+  test("its metrics count what its engines generated, and say how the forecasts held", async () => {
+    const before = await scrape();
+    await stream("Tell me a story about a well.", 8);
+    await eventually("the answer is settled", async () => (await scrape()).done > before.done);
+    const after = await scrape();
+    expect(after.done).toBe(before.done + 1);
+    expect(after.output).toBeGreaterThan(before.output);
+    expect(after.output).toBeLessThanOrEqual(before.output + 8);
+    expect(after.firstTokens).toBe(before.firstTokens + 1);
+    const ready = after.parsed.filter(
+      ({ name, labels }) => name === "gw_replica_state" && labels["state"] === "ready",
+    );
+    expect(ready.map(({ value }) => value)).toEqual([1, 1]);
+    expect(after.parsed.some(({ name }) => name === "gw_forecast_bounds_total")).toBe(true);
   });
 
   test("a configuration that is applied while it runs takes effect; a stale one does not", async () => {

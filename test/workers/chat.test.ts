@@ -52,6 +52,40 @@ describe("a streamed answer", () => {
     ]);
   });
 
+  test("tells where its time went beside the counts, to a client who asks for both", async () => {
+    const { ask, upstream } = await aGateway();
+    await upstream.answerWith([
+      ...streamThatGoesOn(["Hi"], { kind: "pause", ms: 30 }),
+      ...streamedAnswer(["there"]).slice(2),
+    ]);
+    const counted = { ...STREAM, stream_options: { include_usage: true } };
+    const headers = { "x-include-metrics": "1" };
+    const asked = await ask({ body: counted, headers });
+    const metrics = Object((await readEvents(asked)).at(-2)?.data).metrics;
+    const ttftMs = metrics.time_to_first_token_ms;
+    expect(asked.headers.get("server-timing")).toMatch(new RegExp(`ttft;dur=${ttftMs}$`));
+    expect(metrics).toEqual({
+      queue_time_ms: expect.any(Number),
+      prefill_time_ms: expect.any(Number),
+      time_to_first_token_ms: expect.any(Number),
+      predicted_ttft_ms: expect.any(Number),
+      generation_time_ms: expect.any(Number),
+      mean_itl_ms: null,
+      tokens_per_second: null,
+    });
+    expect(metrics.generation_time_ms).toBeGreaterThanOrEqual(25);
+    for (const wish of [
+      { body: counted },
+      { body: STREAM, headers },
+      { body: { ...counted, n: 2 }, headers },
+    ]) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect(await (await ask(wish)).text()).not.toContain("metrics");
+    }
+    const sent = (await upstream.requests()).map((request) => Object.keys(request.headers));
+    expect(sent.flat()).not.toContain("x-include-metrics");
+  });
+
   test("holds its place of the tenant's and its slot until it ends, and not longer", async () => {
     const gateway = await aGateway({ tenant: { concurrencyMax: 1 } });
     await gateway.upstream.answerWith(
@@ -179,6 +213,7 @@ describe("what a replica receives", () => {
         "x-gw-dispatch": "client-dispatch",
         "x-gw-deadline-ms": "999999",
         "x-request-id": "client-request",
+        tracestate: "vendor=client-state",
         "user-agent": "client-agent",
       },
     });
@@ -190,6 +225,7 @@ describe("what a replica receives", () => {
     expect(ours).toEqual({
       "content-type": "application/json",
       accept: "text/event-stream",
+      "accept-encoding": "identity",
       authorization: "Bearer sluice-local-replica-secret-of-the-tests",
       "x-gw-request-id": response.headers.get("x-request-id"),
       "x-gw-tenant": expect.stringMatching(/^[\w-]{22}$/),
@@ -197,6 +233,7 @@ describe("what a replica receives", () => {
       "x-gw-deadline-ms": expect.stringMatching(/^\d+$/),
       "x-gw-tbt-ms": "100",
       "x-gw-dispatch": expect.stringMatching(/\.1$/),
+      traceparent: expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/),
     });
     expect(Number(headers["x-gw-deadline-ms"])).toBeLessThanOrEqual(3000);
     expect(JSON.stringify(received)).not.toMatch(/client-|Y2xpZW50/);

@@ -4,6 +4,7 @@ import { RequestId } from "../../src/protocol/ids.ts";
 import { CHAT } from "../../src/protocol/operation.ts";
 import type { Call } from "../../workers/call.ts";
 import { newCallRecord, newTimeline } from "../../workers/call.ts";
+import { traceOf } from "../../workers/trace.ts";
 import { CallWatch } from "../../workers/call-watch.ts";
 import { checkRequest } from "../../workers/check-request.ts";
 import type { Reception, ReceiveAnswer } from "../../workers/reception.ts";
@@ -21,7 +22,7 @@ async function aCall({ key, modelId }: TestGateway): Promise<Call> {
     headers: { authorization: `Bearer ${key}` },
     body: JSON.stringify({ model: modelId, messages: [{ role: "user", content: "Hi" }] }),
   });
-  const record = newCallRecord(CHAT, Date.now());
+  const record = newCallRecord(CHAT, traceOf(new Headers()), Date.now());
   const requestId = RequestId.parse(crypto.randomUUID());
   const checked = await checkRequest(request, { operation: CHAT, requestId, record }, edge);
   const watch = new CallWatch(Date.now() + 10_000);

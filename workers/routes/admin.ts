@@ -78,7 +78,9 @@ async function describePool(c: Context<EdgeContext>): Promise<Response> {
 /** Answers with a pool's log of decisions, a line each, from which they can be made again. */
 async function explainPool(c: Context<EdgeContext>): Promise<Response> {
   const poolId = await knownPoolOf(c);
-  const lines = await c.env.POOLS.getByName(poolId).decisions(poolId);
+  // A log that nobody is to read is not made: it would break off in the pool.
+  const lines =
+    c.req.method === "HEAD" ? null : await c.env.POOLS.getByName(poolId).decisions(poolId);
   return new Response(lines, { headers: { "content-type": "application/x-ndjson" } });
 }
 

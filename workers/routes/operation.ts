@@ -21,6 +21,7 @@ import { ANSWER_MS_MAX } from "../../src/slo/answer-span.ts";
 import type { Settings } from "../settings.ts";
 import { settingsOf } from "../settings.ts";
 import { receiveStreamed } from "../streamed-answer.ts";
+import { traceOf } from "../trace.ts";
 import { receiveWhole } from "../whole-answer.ts";
 
 /** A failure within it still gets a status of its own; most first tokens come earlier. */
@@ -31,7 +32,7 @@ const HEARTBEAT_MS = 1_000;
 export function performOperation(operation: Operation): Handler<EdgeContext> {
   return async (c) => {
     const { requestId, arrivedAtMs } = c.var;
-    const record = newCallRecord(operation, arrivedAtMs);
+    const record = newCallRecord(operation, traceOf(c.req.raw.headers), arrivedAtMs);
     let checked: CheckedRequest;
     try {
       checked = await checkRequest(c.req.raw, { operation, requestId, record }, edgeOf(c));

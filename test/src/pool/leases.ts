@@ -24,6 +24,7 @@ export function aLease(name: string, change: Partial<Lease> = {}): Lease {
     account: { tenantId: TENANT, weight: 1, band: 0, isInProfile: true },
     speedRatio: 1,
     foreseen: { ttft: PAST, tpot: { ...PAST, keptMs: 0 } },
+    spentMs: 0,
     dispatchedAtMs: 0,
     expiresAtMs: 1_000,
     isLost: false,

@@ -49,6 +49,14 @@ describe("AttainmentWindow", () => {
     });
   });
 
+  test("its total keeps what has left every window", () => {
+    const window = new AttainmentWindow();
+    window.add(ADMITTED, 0);
+    window.add(ended({}, 7), 600 * MIN);
+    expect(window.sum(360 * MIN, 600 * MIN)).toMatchObject({ admitted: 0, good: 1 });
+    expect(window.total).toMatchObject({ admitted: 1, good: 1, goodCostMs: 7 });
+  });
+
   test("an event is in a window until the window has moved past its bucket", () => {
     const window = new AttainmentWindow();
     window.add(ADMITTED, 2_000);

@@ -1,11 +1,13 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { toAnswerMetrics } from "../../../src/protocol/answer-metrics.ts";
 import { ModelId } from "../../../src/protocol/ids.ts";
 import type { SseFrame } from "../../../src/protocol/sse.ts";
 import { SseDecoder } from "../../../src/protocol/sse.ts";
+import type { AnswerTimes, TokenStreamOptions } from "../../../src/streaming/token-stream.ts";
 import { TokenStream } from "../../../src/streaming/token-stream.ts";
 
-const openStream = (options: { includeUsage?: boolean; choiceCount?: number } = {}) =>
+const openStream = (options: Partial<TokenStreamOptions> = {}) =>
   new TokenStream({
     modelId: ModelId.parse("alias"),
     choiceCount: 1,
@@ -175,6 +177,34 @@ describe("TokenStream", () => {
     const unasked = pushAll(openStream(), [token("a"), finish, usage, done]);
     expect(unasked).not.toContain("usage");
     expect(readEvents(unasked)).toHaveLength(3);
+  });
+
+  test("beside the counts of the whole answer stands where its time went, if the client asked for both", () => {
+    const asked: AnswerTimes[] = [];
+    const metrics = toAnswerMetrics({
+      queueMs: 1,
+      prefillMs: 2,
+      ttftMs: 3,
+      generationMs: 4,
+      outputTokens: 3,
+    });
+    const metricsOf = (answer: AnswerTimes) => {
+      asked.push(answer);
+      return metrics;
+    };
+    const both = openStream({ includeUsage: true, metricsOf });
+    const early = chunk(
+      { delta: { content: "b" } },
+      { usage: { ...counts, completion_tokens: 2 } },
+    );
+    const told = [token("a"), early, finish, usage].map((one, at) => both.push(one, 10 * at));
+    expect(told.slice(0, 3).join("")).not.toContain("metrics");
+    expect(readEvents(told.at(-1) ?? "")).toEqual([
+      { id: "c-1", model: "alias", choices: [], usage: counts, metrics },
+    ]);
+    expect(asked).toEqual([{ firstTokenAtMs: 0, lastTokenAtMs: 10, outputTokens: 3 }]);
+    const unasked = openStream({ metricsOf });
+    expect(pushAll(unasked, [token("a"), finish, usage, done])).not.toContain("metrics");
   });
 
   test("counts on other chunks are taken out, unless the client asked", () => {

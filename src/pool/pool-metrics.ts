@@ -1,0 +1,213 @@
+import type { MetricFamily, MetricName, MetricSample } from "../base/metric-text.ts";
+import { histogramFamily, metricFamily, NO_LABELS, withLabel } from "../base/metric-text.ts";
+import type { HistogramState } from "../base/histogram.ts";
+import type { PoolId } from "../protocol/ids.ts";
+import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "../slo/metric-buckets.ts";
+import type { PoolParts } from "./pool-parts.ts";
+import type { PoolState } from "./pool-state.ts";
+import { FORECAST_RATIO_BUCKETS } from "./pool-totals.ts";
+import { replicaMetrics } from "./replica-metrics.ts";
+import { tenantMetrics } from "./tenant-metrics.ts";
+
+/** Of which pool metrics are told, and when. */
+export interface MetricsMoment {
+  readonly poolId: PoolId;
+  /** Since then its counters count. */
+  readonly startedAtMs: number;
+  readonly nowMs: number;
+}
+
+/**
+ * Tells a pool in numbers. Labels are names of the configuration, of what it forecasts for, or one of a
+ * fixed list; how many there are is bounded with the pool itself.
+ */
+export function poolMetrics(
+  state: PoolState,
+  parts: PoolParts,
+  { poolId, startedAtMs, nowMs }: MetricsMoment,
+): MetricFamily[] {
+  const pool = withLabel(NO_LABELS, "pool", poolId);
+  return [
+    metricFamily(START, [{ labels: pool, value: startedAtMs / 1000 }]),
+    ...verdictMetrics(state, parts, pool),
+    ...endingMetrics(state, pool),
+    ...timeMetrics(state, pool),
+    ...forecastMetrics(parts, pool),
+    ...replicaMetrics(parts.replicas, pool, nowMs),
+    ...tenantMetrics(parts.tenants, pool, nowMs),
+  ];
+}
+
+const START: MetricName = {
+  name: "gw_pool_start_time_seconds",
+  type: "gauge",
+  help: "Unix time since which the pool's counters count; it forgets with its object",
+};
+
+function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): MetricFamily[] {
+  const { counts, totals, holdBack, queueMax } = state;
+  const one = (type: "counter" | "gauge", name: string, help: string, value: number) =>
+    metricFamily({ name, type, help }, [{ labels: pool, value }]);
+  return [
+    one("counter", "gw_offers_total", "Requests offered to the pool, retries too", counts.offered),
+    one("counter", "gw_dispatches_total", "Offers sent to a replica", counts.dispatched),
+    metricFamily(
+      {
+        name: "gw_admission_rejected_total",
+        type: "counter",
+        help: "Offers refused by the pool, by reason",
+      },
+      samplesOf(totals.rejectedBy, "reason", pool),
+    ),
+    one(
+      "counter",
+      "gw_displaced_total",
+      "Dispatches taken back before they began",
+      counts.displaced,
+    ),
+    one(
+      "counter",
+      "gw_upstream_retries_total",
+      "Dispatches of requests that were dispatched before",
+      totals.retried,
+    ),
+    one("gauge", "gw_inflight", "Dispatched requests that have not ended", parts.leases.size),
+    one("gauge", "gw_queue_depth", "Requests that wait in the pool", parts.queue.size),
+    one("gauge", "gw_queue_depth_max", "Requests that may wait in the pool", queueMax),
+    one(
+      "gauge",
+      "gw_hold_back_ratio",
+      "Share of its targets that a request beyond its tenant's guarantee may use",
+      holdBack.ratio,
+    ),
+  ];
+}
+
+function endingMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
+  const { endedBy, tokens } = totals;
+  const endings = {
+    done: endedBy.completed,
+    client_abort: endedBy["client-gone"],
+    upstream_error: endedBy["upstream-failed"],
+    upstream_refused: endedBy["upstream-refused"],
+    displaced: endedBy.displaced,
+    abandoned: endedBy.abandoned,
+  };
+  const { input, cachedInput: cached_input, output } = tokens;
+  return [
+    metricFamily(
+      {
+        name: "gw_stream_end_total",
+        type: "counter",
+        help: "Settled dispatches, by how they ended",
+      },
+      samplesOf(endings, "by", pool),
+    ),
+    metricFamily(
+      {
+        name: "gw_tokens_total",
+        type: "counter",
+        help: "Tokens that replicas counted; cached_input are those of input found computed",
+      },
+      samplesOf({ input, cached_input, output }, "type", pool),
+    ),
+  ];
+}
+
+function timeMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
+  const model = withLabel(pool, "gen_ai_provider_name", "sluice");
+  const histogram = (
+    name: string,
+    help: string,
+    bounds: readonly number[],
+    values: HistogramState,
+    labels = pool,
+  ) => histogramFamily({ name, help }, labels, bounds, values);
+  return [
+    histogram(
+      "gw_queue_wait_seconds",
+      "Wait in the pool until a dispatch",
+      REQUEST_BUCKETS,
+      totals.queueWait,
+    ),
+    histogram(
+      "gen_ai_server_time_to_first_token_seconds",
+      "Arrival at the gateway to first token, of streams",
+      FIRST_TOKEN_BUCKETS,
+      totals.firstToken,
+      model,
+    ),
+    histogram(
+      "gen_ai_server_time_per_output_token_seconds",
+      "Mean time per token after the first, of whole answers",
+      TOKEN_GAP_BUCKETS,
+      totals.tokenGap,
+      model,
+    ),
+    histogram(
+      "gen_ai_server_request_duration_seconds",
+      "Arrival at the gateway to the end of the answer, of whole answers",
+      REQUEST_BUCKETS,
+      totals.request,
+      model,
+    ),
+    histogram(
+      "gw_forecast_first_token_seconds",
+      "Expected time from a dispatch to its first token",
+      FIRST_TOKEN_BUCKETS,
+      totals.expectedFirstToken,
+    ),
+    histogram(
+      "gw_actual_first_token_seconds",
+      "Actual time from a dispatch to its first token",
+      FIRST_TOKEN_BUCKETS,
+      totals.actualFirstToken,
+    ),
+    histogram(
+      "gw_forecast_first_token_ratio",
+      "Actual over expected time from a dispatch to its first token",
+      FORECAST_RATIO_BUCKETS,
+      totals.firstTokenRatio,
+    ),
+  ];
+}
+
+function forecastMetrics({ calibration }: PoolParts, pool: string): MetricFamily[] {
+  const bins = calibration.coverage().map(({ profile, dimension, bin, ...coverage }) => ({
+    labels: [
+      ["dimension", dimension],
+      ["profile", profile],
+      ["bin", String(bin)],
+    ].reduce((labels, [name = "", value = ""]) => withLabel(labels, name, value), pool),
+    ...coverage,
+  }));
+  return [
+    metricFamily(
+      {
+        name: "gw_forecast_bounds_total",
+        type: "counter",
+        help: "Bounds held against what came, by dimension, what they were for and how near the target",
+      },
+      bins.map(({ labels, samples }) => ({ labels, value: samples })),
+    ),
+    metricFamily(
+      {
+        name: "gw_forecast_bounds_exceeded_total",
+        type: "counter",
+        help: "Bounds that what came exceeded",
+      },
+      bins.map(({ labels, exceeded }) => ({ labels, value: exceeded })),
+    ),
+  ];
+}
+
+function samplesOf(
+  values: Readonly<Record<string, number>>,
+  label: string,
+  pool: string,
+): MetricSample[] {
+  return Object.entries(values).map(([name, value]) => ({
+    labels: withLabel(pool, label, name),
+    value,
+  }));
+}

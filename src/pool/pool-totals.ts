@@ -1,0 +1,105 @@
+import type { HistogramState } from "../base/histogram.ts";
+import { emptyHistogram, observe } from "../base/histogram.ts";
+import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "../slo/metric-buckets.ts";
+import type { Lease } from "./lease-book.ts";
+import type { Outcome, Rejection } from "./offer.ts";
+import type { PoolRequest } from "./pool-request.ts";
+import { elapsedMsOf } from "./pool-request.ts";
+
+/** What a first token took, as a share of what was foreseen. */
+export const FORECAST_RATIO_BUCKETS = [0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10];
+
+/** What a {@link PoolTotals} remembers; histograms of seconds, but for the ratio. */
+export interface PoolTotalsState {
+  readonly rejectedBy: Record<Rejection["reason"], number>;
+  readonly endedBy: Record<Outcome["kind"], number>;
+  readonly tokens: { input: number; cachedInput: number; output: number };
+  /** Dispatches of requests that had been dispatched before. */
+  retried: number;
+  readonly queueWait: HistogramState;
+  /** From the arrival at the gateway. */
+  readonly firstToken: HistogramState;
+  /** From the dispatch: what was expected, and what came. */
+  readonly expectedFirstToken: HistogramState;
+  readonly actualFirstToken: HistogramState;
+  readonly firstTokenRatio: HistogramState;
+  readonly tokenGap: HistogramState;
+  readonly request: HistogramState;
+}
+
+/** Totals of which each is zero. */
+export function noTotals(): PoolTotalsState {
+  return {
+    rejectedBy: {
+      infeasible: 0,
+      unattainable: 0,
+      "out-of-profile": 0,
+      "queue-full": 0,
+      "deadline-passed": 0,
+      "no-replica": 0,
+      withdrawn: 0,
+    },
+    endedBy: {
+      completed: 0,
+      "client-gone": 0,
+      "upstream-failed": 0,
+      "upstream-refused": 0,
+      displaced: 0,
+      abandoned: 0,
+    },
+    tokens: { input: 0, cachedInput: 0, output: 0 },
+    retried: 0,
+    queueWait: emptyHistogram(REQUEST_BUCKETS),
+    firstToken: emptyHistogram(FIRST_TOKEN_BUCKETS),
+    expectedFirstToken: emptyHistogram(FIRST_TOKEN_BUCKETS),
+    actualFirstToken: emptyHistogram(FIRST_TOKEN_BUCKETS),
+    firstTokenRatio: emptyHistogram(FORECAST_RATIO_BUCKETS),
+    tokenGap: emptyHistogram(TOKEN_GAP_BUCKETS),
+    request: emptyHistogram(REQUEST_BUCKETS),
+  };
+}
+
+/** What only ever grows in the life of a pool, for metrics: no decision is made by it. */
+export class PoolTotals {
+  readonly state: PoolTotalsState;
+
+  constructor(state: PoolTotalsState = noTotals()) {
+    this.state = state;
+  }
+
+  rejected(reason: Rejection["reason"]): void {
+    this.state.rejectedBy[reason] += 1;
+  }
+
+  dispatched(request: PoolRequest, nowMs: number): void {
+    if (request.offer.isRetry) this.state.retried += 1;
+    const queuedMs = elapsedMsOf(request, nowMs) - request.offer.elapsedMs;
+    observe(this.state.queueWait, REQUEST_BUCKETS, queuedMs / 1000);
+  }
+
+  /** The first token came so long after the dispatch. */
+  started({ spentMs, foreseen }: Lease, firstTokenAfterMs: number): void {
+    const { predictedMs } = foreseen.ttft;
+    const { state } = this;
+    observe(state.firstToken, FIRST_TOKEN_BUCKETS, (spentMs + firstTokenAfterMs) / 1000);
+    observe(state.expectedFirstToken, FIRST_TOKEN_BUCKETS, predictedMs / 1000);
+    observe(state.actualFirstToken, FIRST_TOKEN_BUCKETS, firstTokenAfterMs / 1000);
+    if (predictedMs <= 0) return;
+    observe(state.firstTokenRatio, FORECAST_RATIO_BUCKETS, firstTokenAfterMs / predictedMs);
+  }
+
+  /** How fast answers come is told only of whole ones: others end early or late for reasons of their own. */
+  ended({ spentMs, dispatchedAtMs }: Lease, outcome: Outcome, nowMs: number): void {
+    const { kind, promptTokens = 0, cachedTokens = 0, outputTokens = 0, decodeMs } = outcome;
+    const { endedBy, tokens } = this.state;
+    endedBy[kind] += 1;
+    tokens.input += promptTokens;
+    tokens.cachedInput += cachedTokens;
+    tokens.output += outputTokens;
+    if (kind !== "completed") return;
+    const durationMs = spentMs + Math.max(0, nowMs - dispatchedAtMs);
+    observe(this.state.request, REQUEST_BUCKETS, durationMs / 1000);
+    if (decodeMs === undefined || outputTokens < 2) return;
+    observe(this.state.tokenGap, TOKEN_GAP_BUCKETS, decodeMs / (outputTokens - 1) / 1000);
+  }
+}

@@ -1,0 +1,124 @@
+import { createExecutionContext, reset } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, test } from "vitest";
+import type { Env } from "../../workers/env.ts";
+import edge from "../../workers/edge.ts";
+import { settingsOf } from "../../workers/settings.ts";
+import { PoolId } from "../../src/protocol/ids.ts";
+import { parseMetrics, valueOf } from "../support/metric-lines.ts";
+import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
+import { aGateway, becomesIdle, fetchGateway } from "./support/gateway.ts";
+import { streamedAnswer } from "./support/upstream.ts";
+
+afterEach(reset);
+
+const { adminKey, replicaSecret } = settingsOf(env);
+
+function scrape(bearer = adminKey, method = "GET"): Promise<Response> {
+  return fetchGateway("/metrics", { method, headers: { authorization: `Bearer ${bearer}` } });
+}
+
+/** The Worker's metrics where its pools are not what they should be. */
+async function scrapeWith(pools: object): Promise<string> {
+  const request = new Request("https://gateway.test/metrics", {
+    headers: { authorization: `Bearer ${adminKey}` },
+  });
+  const broken: Env = { ...env, ...pools };
+  const response = await edge.fetch(request, broken, createExecutionContext());
+  expect(response.status).toBe(200);
+  return response.text();
+}
+
+describe("GET /metrics", () => {
+  test("tells how the requests of a pool fared, in Prometheus' own format", async () => {
+    const gateway = await aGateway();
+    await gateway.upstream.answerWith(streamedAnswer(["a", "b"]));
+    await (await gateway.ask({ body: { stream: true } })).text();
+    await becomesIdle(gateway);
+
+    const response = await scrape();
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toBe("text/plain; version=0.0.4; charset=utf-8");
+    const lines = parseMetrics(await response.text());
+    const value = (name: string, labels = {}) =>
+      valueOf(lines, name, { pool: gateway.poolId, ...labels });
+    expect(valueOf(lines, "gw_directory_up")).toBe(1);
+    expect(valueOf(lines, "gw_configuration_version")).toBe(1);
+    expect(value("gw_pool_up")).toBe(1);
+    const startedAtMs = (value("gw_pool_start_time_seconds") ?? 0) * 1000;
+    expect(Math.abs(Date.now() - startedAtMs)).toBeLessThan(60_000);
+    expect(value("gw_dispatches_total")).toBe(1);
+    expect(value("gw_inflight")).toBe(0);
+    expect(value("gw_stream_end_total", { by: "done" })).toBe(1);
+    expect(value("gw_tokens_total", { type: "output" })).toBe(2);
+    expect(value("gen_ai_server_time_to_first_token_seconds_count")).toBe(1);
+    expect(value("gw_replica_state", { state: "ready" })).toBe(1);
+    const tenant = { tenant: gateway.tenantId };
+    expect(value("gw_tenant_good_total", tenant)).toBe(1);
+    expect(value("gw_tenant_attainment_ratio", { ...tenant, window: "5m" })).toBe(1);
+  });
+
+  test("says nothing of prompts, answers, keys and requests", async () => {
+    const gateway = await aGateway();
+    await gateway.upstream.answerWith(streamedAnswer(["secret", " answer"]));
+    const messages = [{ role: "user", content: "secret prompt", name: "secret name" }];
+    const asked = await gateway.ask({ body: { stream: true, messages, user: "secret user" } });
+    await asked.text();
+    await gateway.ask({ body: { model: "secret-model" } });
+    await becomesIdle(gateway);
+    const text = await (await scrape()).text();
+    expect(text).toContain(gateway.tenantId);
+    expect(text).not.toMatch(/secret|sluice-local-|req_/);
+    expect(text).not.toContain(gateway.key);
+  });
+
+  test("is closed to every key but the admin's, and to all methods but its own", async () => {
+    const { key } = await aGateway();
+    for (const bearer of [key, replicaSecret, adminKey.slice(1), `${adminKey}x`]) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect((await scrape(bearer)).status).toBe(401);
+    }
+    expect((await fetchGateway("/metrics")).status).toBe(401);
+    const head = await scrape(adminKey, "HEAD");
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+    const posted = await scrape(adminKey, "POST");
+    expect([posted.status, posted.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
+  });
+
+  test("before a configuration is live tells of no pool", async () => {
+    const lines = parseMetrics(await (await scrape()).text());
+    expect(lines.map(({ name }) => name)).toEqual(["gw_directory_up", "gw_configuration_version"]);
+  });
+
+  test("tells of a pool that fails or is silent as away, and of the others all the same", async () => {
+    const configuration = aLiveConfiguration();
+    const [local] = configuration.pools;
+    if (local === undefined) throw new Error("The configuration has no pool");
+    const names = ["failing", "silent"].map((name) => PoolId.parse(name));
+    const others = names.map((poolId) => ({ ...local, poolId, replicas: [] }));
+    await applyConfiguration({ ...configuration, pools: [...others, local] });
+    const broken: Record<string, object> = {
+      failing: { metrics: () => Promise.reject(new Error("away")) },
+      silent: { metrics: () => new Promise<never>(() => {}) },
+    };
+    const POOLS = new Proxy(env.POOLS, {
+      get: (pools) => (name: string) => broken[name] ?? pools.getByName(name),
+    });
+    const lines = parseMetrics(await scrapeWith({ POOLS }));
+    const ups = ["failing", "silent", "local"].map((pool) =>
+      valueOf(lines, "gw_pool_up", { pool }),
+    );
+    expect(ups).toEqual([0, 0, 1]);
+    expect(lines.filter(({ name }) => name === "gw_offers_total")).toEqual([
+      { name: "gw_offers_total", labels: { pool: "local" }, value: 0 },
+    ]);
+  });
+
+  test("tells that the Directory is away, and what pools there are is not known", async () => {
+    const DIRECTORY = new Proxy(env.DIRECTORY, {
+      get: () => () => ({ summary: () => Promise.reject(new Error("torn")) }),
+    });
+    const lines = parseMetrics(await scrapeWith({ DIRECTORY }));
+    expect(lines).toEqual([{ name: "gw_directory_up", labels: {}, value: 0 }]);
+  });
+});
