@@ -19,6 +19,7 @@ import { Placement } from "./placement.ts";
 import type { PoolLimits } from "./pool-limits.ts";
 import type { PoolState } from "./pool-state.ts";
 import { ReplicaWaits } from "./replica-waits.ts";
+import { RunningCosts } from "./running-costs.ts";
 import { Teacher } from "./teacher.ts";
 import { TenantBook } from "./tenant-book.ts";
 import { TokenEstimate } from "./token-estimate.ts";
@@ -43,6 +44,7 @@ export class PoolParts {
   readonly intake: IntakeParts;
   readonly waits: ReplicaWaits;
   readonly placement: Placement;
+  readonly runningCosts: RunningCosts;
   readonly teacher: Teacher;
   readonly #state: PoolState;
   readonly #calibration: Calibration;
@@ -84,6 +86,7 @@ export class PoolParts {
       mechanisms,
       random: this.random,
     });
+    this.runningCosts = new RunningCosts(this, state);
     this.teacher = new Teacher(this, this.#calibration);
   }
 

@@ -6,11 +6,14 @@ import { budgetRatioOf, isContractBroken } from "../slo/error-budget.ts";
 import type { SloTargets } from "../slo/targets.ts";
 import type { CostBucketState, CostProfile } from "../tenants/cost-bucket.ts";
 import { CostBucket, costProfile } from "../tenants/cost-bucket.ts";
+import type { CostSurpriseState } from "../tenants/cost-surprise.ts";
+import { CostSurprise, noSurprise } from "../tenants/cost-surprise.ts";
 import type { TenantShare } from "../tenants/share.ts";
 
 /** What is remembered of one tenant. */
 interface TenantState {
   readonly bucket: CostBucketState;
+  readonly surprise: CostSurpriseState;
   readonly window: AttainmentWindowState;
   share: TenantShare;
   budgetRatio: number;
@@ -26,10 +29,13 @@ export type TenantBookState = Map<TenantId, TenantState>;
 
 /** Over so long a tenant's promise is looked at to say whether excess must be held back more. */
 const BURN_WINDOW_MS = 300_000;
+/** What is left of a burst where nobody can say what it will cost. */
+const SURPRISED_BURST_RATIO = 0.1;
 
 interface Account {
   readonly state: TenantState;
   readonly bucket: CostBucket;
+  readonly surprise: CostSurprise;
   readonly window: AttainmentWindow;
 }
 
@@ -78,14 +84,33 @@ export class TenantBook {
 
   /** Takes a request's cost from what its tenant is guaranteed; false: it is excess. */
   take(tenantId: TenantId, costMs: number, capacityMsPerMs: number, nowMs: number): boolean {
-    const { state, bucket } = this.#account(tenantId);
-    return bucket.take(costMs, profileOf(state, capacityMsPerMs), nowMs);
+    const account = this.#account(tenantId);
+    return account.bucket.take(costMs, profileOf(account, capacityMsPerMs), nowMs);
   }
 
   /** Corrects what was taken by what it came to; negative gives back. */
   correct(tenantId: TenantId, deltaMs: number, capacityMsPerMs: number, nowMs: number): void {
-    const { state, bucket } = this.#account(tenantId);
-    bucket.correct(deltaMs, profileOf(state, capacityMsPerMs), nowMs);
+    const account = this.#account(tenantId);
+    account.bucket.correct(deltaMs, profileOf(account, capacityMsPerMs), nowMs);
+  }
+
+  /** What one of a tenant's requests is expected to cost has changed by so much since it was sent. */
+  surprise(tenantId: TenantId, deltaMs: number, nowMs: number): void {
+    this.#account(tenantId).surprise.add(deltaMs, nowMs);
+  }
+
+  /** One of a tenant's requests has ended that was foreseen to cost so much. */
+  foreseen(tenantId: TenantId, costMs: number, nowMs: number): void {
+    this.#account(tenantId).surprise.ended(costMs, nowMs);
+  }
+
+  /** Returns the tenants whose requests cost more than is foreseen. Linear in the tenants. */
+  judgeSurprises(nowMs: number): ReadonlySet<TenantId> {
+    const surprising = new Set<TenantId>();
+    for (const [tenantId, { surprise }] of this.#accounts) {
+      if (surprise.judge(nowMs)) surprising.add(tenantId);
+    }
+    return surprising;
   }
 
   /** How long until a request of this cost would be within the guarantee. */
@@ -95,8 +120,8 @@ export class TenantBook {
     capacityMsPerMs: number,
     nowMs: number,
   ): number {
-    const { state, bucket } = this.#account(tenantId);
-    return bucket.inProfileAfterMs(costMs, profileOf(state, capacityMsPerMs), nowMs);
+    const account = this.#account(tenantId);
+    return account.bucket.inProfileAfterMs(costMs, profileOf(account, capacityMsPerMs), nowMs);
   }
 
   /** Counts what became of one of a tenant's requests. */
@@ -142,9 +167,10 @@ export class TenantBook {
       "the tenants are within their bound",
     );
     assert(this.#accounts.size === this.state.size, "every tenant has one account");
-    for (const [tenantId, { state, window }] of this.#accounts) {
+    for (const [tenantId, { state, surprise, window }] of this.#accounts) {
       assert(this.state.get(tenantId) === state, "an account is the one remembered");
       assert(state.present >= 0, "nobody has a negative number of requests");
+      surprise.checkInvariants();
       window.checkInvariants();
     }
   }
@@ -173,6 +199,7 @@ export class TenantBook {
 function newTenant(share: TenantShare): TenantState {
   return {
     bucket: new CostBucket().state,
+    surprise: noSurprise(),
     window: new AttainmentWindow().state,
     share,
     budgetRatio: 0,
@@ -186,10 +213,13 @@ function accountOf(state: TenantState): Account {
   return {
     state,
     bucket: new CostBucket(state.bucket),
+    surprise: new CostSurprise(state.surprise),
     window: new AttainmentWindow({}, state.window),
   };
 }
 
-function profileOf({ share }: TenantState, capacityMsPerMs: number): CostProfile {
-  return costProfile(share.guaranteedRatio * capacityMsPerMs);
+function profileOf({ state, surprise }: Account, capacityMsPerMs: number): CostProfile {
+  const profile = costProfile(state.share.guaranteedRatio * capacityMsPerMs);
+  if (!surprise.isSurprised) return profile;
+  return { ...profile, burstMs: SURPRISED_BURST_RATIO * profile.burstMs };
 }
