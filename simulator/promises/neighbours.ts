@@ -6,7 +6,7 @@ import type { Window, Workload } from "../workloads/workload.ts";
 import type { Finding } from "./finding.ts";
 import type { PromiseOptions, SeedRun } from "./run.ts";
 import { runSeeds } from "./run.ts";
-import { keptShare, pooledRatio } from "./shares.ts";
+import { goodShare, keptShare, pooledRatio } from "./shares.ts";
 import { smallPool, THREE_TENANTS } from "./small-pool.ts";
 
 /** Where all is within the guarantees, bursts included. */
@@ -50,13 +50,18 @@ function burn(options: PromiseOptions, workloadOf: (window: Window) => Workload)
   const fromMs = WARM_UP_MS + options.measuredMs / 4;
   const untilMs = WARM_UP_MS + options.measuredMs / 2;
   const { losses, beside } = compare(options, steady(basis, HIGH), workloadOf({ fromMs, untilMs }));
-  const keptRatio = (from: number, until: number) =>
-    pooledRatio(beside.map((run) => keptShare(arrivedIn(run.of(0), from, until))));
+  const ratioOf = (share: typeof keptShare, from: number, until: number) =>
+    pooledRatio(beside.map((run) => share(arrivedIn(run.of(0), from, until))));
   return [
-    { what: `kept to ${FIRST} while it burns`, value: keptRatio(fromMs, untilMs), atMost: 0.95 },
+    // Of all that it asks for: what it is refused beyond its guarantee is a part of its trouble.
+    {
+      what: `good to ${FIRST} while it burns`,
+      value: ratioOf(goodShare, fromMs, untilMs),
+      atMost: 0.95,
+    },
     {
       what: `kept to ${FIRST} when it is over`,
-      value: keptRatio(untilMs + RECOVERY_MS, Infinity),
+      value: ratioOf(keptShare, untilMs + RECOVERY_MS, Infinity),
       atLeast: 0.99,
     },
     ...losses,

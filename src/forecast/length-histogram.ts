@@ -10,7 +10,7 @@ export interface LengthHistogram {
   /** Sum over both. */
   weight: number;
   updatedAtMs: number;
-  /** Outputs ever learned: tells readers whether something changed. */
+  /** Outputs ever learned, and doubts: tells readers whether something changed. */
   learned: number;
 }
 
@@ -55,15 +55,27 @@ export function addLength(
     aged,
     (fading.weightMax - 1) / Math.max(histogram.weight, Number.MIN_VALUE),
   );
+  fadeBy(histogram, kept);
+  const counts = length.isCut ? histogram.cut : histogram.ended;
+  const bucket = bucketOf(length.tokens);
+  counts[bucket] = (counts[bucket] ?? 0) + 1;
+  histogram.weight += 1;
+  histogram.updatedAtMs = Math.max(histogram.updatedAtMs, fading.nowMs);
+  histogram.learned += 1;
+}
+
+/** Lets what is there count for so many outputs at most. */
+export function fadeTo(histogram: LengthHistogram, weightMax: number): void {
+  if (histogram.weight <= weightMax) return;
+  fadeBy(histogram, weightMax / histogram.weight);
+  histogram.learned += 1;
+}
+
+function fadeBy(histogram: LengthHistogram, kept: number): void {
   const { ended, cut } = histogram;
   for (let bucket = 0; bucket < BUCKETS; bucket++) {
     ended[bucket] = (ended[bucket] ?? 0) * kept;
     cut[bucket] = (cut[bucket] ?? 0) * kept;
   }
-  const counts = length.isCut ? cut : ended;
-  const bucket = bucketOf(length.tokens);
-  counts[bucket] = (counts[bucket] ?? 0) + 1;
-  histogram.weight = histogram.weight * kept + 1;
-  histogram.updatedAtMs = Math.max(histogram.updatedAtMs, fading.nowMs);
-  histogram.learned += 1;
+  histogram.weight *= kept;
 }

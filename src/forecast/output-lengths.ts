@@ -1,6 +1,6 @@
 import { assert } from "../base/assert.ts";
 import { renewEntry } from "./bounded-map.ts";
-import { addLength, emptyHistogram, type LengthHistogram } from "./length-histogram.ts";
+import { addLength, emptyHistogram, fadeTo, type LengthHistogram } from "./length-histogram.ts";
 import { SurvivalCurve } from "./survival-curve.ts";
 
 /** Whose outputs. */
@@ -93,6 +93,14 @@ export class OutputLengths {
     const length = { tokens: outputTokens, isCut: isCensored };
     addLength(tenant, length, { ...this.#options, nowMs });
     addLength(model.all, length, { ...this.#options, nowMs });
+  }
+
+  /** A tenant's outputs are not what they were: its past counts for no more than what others' tells of it. */
+  doubt(tenantId: string): void {
+    for (const { byTenant } of this.state.byModel.values()) {
+      const tenant = byTenant.get(tenantId);
+      if (tenant !== undefined) fadeTo(tenant, this.#options.priorWeight);
+    }
   }
 
   /** What an output that has not begun is expected to become. */

@@ -48,6 +48,8 @@ export class Dispatcher {
       outputTokens,
       isStreamed: offer.isStreamed,
       costMs: request.costMs,
+      chargedMs: request.costMs,
+      tokensSoFar: 1,
       account,
       speedRatio,
       foreseen,

@@ -21,8 +21,12 @@ export interface Lease {
   readonly outputTokens: number;
   readonly isStreamed: boolean;
   readonly outputTokensMax: number | undefined;
-  /** What was charged for it, and where, until it is corrected. */
+  /** What it was expected to cost when it was sent. */
   readonly costMs: number;
+  /** What was charged for it by now, at least that, and where: until it is corrected at its end. */
+  chargedMs: number;
+  /** Output tokens as reckoned when its cost was last revised; 1 before. */
+  tokensSoFar: number;
   readonly account: FairAccount;
   /** How slow the replica was taken to be. */
   readonly speedRatio: number;
@@ -105,6 +109,9 @@ export class LeaseBook implements Iterable<Lease> {
 
   checkInvariants(): void {
     assert(this.state.size <= this.#leasesMax, "the leases are within their bound");
+    for (const { costMs, chargedMs } of this.state.values()) {
+      assert(chargedMs >= costMs, "who runs is charged what was foreseen, or more");
+    }
   }
 
   #oldest(): Lease | undefined {

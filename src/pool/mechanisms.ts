@@ -11,6 +11,8 @@ export interface Mechanisms {
   readonly residents: boolean;
   /** Guarantees shares. Off: every request counts as in profile. */
   readonly guarantees: boolean;
+  /** Charges a request while it runs for what it goes on beyond its forecast. Off: at its end. */
+  readonly revision: boolean;
   /** Serves tenants by cost over weight. Off: the earliest deadline of all comes first. */
   readonly fairness: boolean;
   /** Drops requests when they become infeasible. Off: they are served late. */
@@ -34,6 +36,7 @@ export const ALL_MECHANISMS: Mechanisms = {
   margin: true,
   residents: true,
   guarantees: true,
+  revision: true,
   fairness: true,
   drop: true,
   queue: true,

@@ -22,6 +22,7 @@ import type { PoolRequest } from "./pool-request.ts";
 import type { PoolState } from "./pool-state.ts";
 import { PoolTotals } from "./pool-totals.ts";
 import { ReplicaWaits } from "./replica-waits.ts";
+import { RunningCosts } from "./running-costs.ts";
 import { Teacher } from "./teacher.ts";
 import { TenantBook } from "./tenant-book.ts";
 import { TokenEstimate } from "./token-estimate.ts";
@@ -49,6 +50,7 @@ export class PoolParts {
   readonly intake: IntakeParts;
   readonly waits: ReplicaWaits;
   readonly placement: Placement;
+  readonly runningCosts: RunningCosts;
   readonly teacher: Teacher;
   readonly #state: PoolState;
 
@@ -91,6 +93,7 @@ export class PoolParts {
       mechanisms,
       random: this.random,
     });
+    this.runningCosts = new RunningCosts(this, state);
     this.teacher = new Teacher(this, this.calibration);
   }
 

@@ -51,6 +51,7 @@ export interface PoolState {
   wakeAtMs?: number;
   capacity?: Capacity & { readonly measuredAtMs: number };
   promisesWatchedAtMs?: number;
+  costsRevisedAtMs?: number;
   /** The tightest TTFT target of those who are guaranteed something; absent: there is none. */
   guardedTtftMs?: number;
 }

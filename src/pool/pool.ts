@@ -210,6 +210,7 @@ export class Pool {
   #expire(nowMs: number): PoolEffect[] {
     for (const lease of this.#parts.leases.removeExpired(nowMs)) this.#release(lease);
     this.#parts.watchPromises(nowMs);
+    this.#parts.runningCosts.revise(nowMs);
     return this.#reception.dropDue(nowMs);
   }
 

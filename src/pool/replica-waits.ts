@@ -95,7 +95,8 @@ export class ReplicaWaits {
   }
 }
 
-function paceOf(load: ReplicaLoad): number {
+/** Milliseconds a token of those who decode there. */
+export function paceOf(load: ReplicaLoad): number {
   return forecastLatency(NOBODY, load, NO_WAITS).tpotMs;
 }
 

@@ -119,7 +119,13 @@ export class Teacher {
             capacity,
           )
         : 0;
-    const deltaMs = actualMs - lease.costMs;
+    const deltaMs = actualMs - lease.chargedMs;
+    if (outcome.kind === "completed" && outputTokens !== undefined) {
+      // By its length alone: what its prompt found cached is foreseen nowhere, and no surprise.
+      const work = { promptTokens: lease.promptTokens, cachedTokens: 0, outputTokens };
+      tenants.foreseen(lease.tenantId, lease.costMs, nowMs);
+      tenants.surprise(lease.tenantId, costMsOf(work, capacity) - lease.chargedMs, nowMs);
+    }
     queue.correct(lease.account, deltaMs);
     if (lease.account.isInProfile) {
       tenants.correct(lease.tenantId, deltaMs, this.#parts.rateMsPerMs(nowMs), nowMs);

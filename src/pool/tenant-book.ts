@@ -8,11 +8,14 @@ import type { CostBucketState } from "../tenants/cost-bucket.ts";
 import { CostBucket } from "../tenants/cost-bucket.ts";
 import type { GuaranteeBucketState, GuaranteeRates } from "../tenants/guarantee-bucket.ts";
 import { emptyGuaranteeBucket, GuaranteeBucket } from "../tenants/guarantee-bucket.ts";
+import type { CostSurpriseState } from "../tenants/cost-surprise.ts";
+import { CostSurprise, noSurprise } from "../tenants/cost-surprise.ts";
 import type { TenantShare } from "../tenants/share.ts";
 
 /** What is remembered of one tenant. */
 interface TenantState {
   readonly bucket: GuaranteeBucketState;
+  readonly surprise: CostSurpriseState;
   readonly window: AttainmentWindowState;
   share: TenantShare;
   budgetRatio: number;
@@ -28,10 +31,13 @@ export type TenantBookState = Map<TenantId, TenantState>;
 
 /** Over so long a tenant's promise is looked at to say whether excess must be held back more. */
 const BURN_WINDOW_MS = 300_000;
+/** What is left of a burst where nobody can say what it will cost. */
+const SURPRISED_BURST_RATIO = 0.1;
 
 interface Account {
   readonly state: TenantState;
   readonly bucket: GuaranteeBucket;
+  readonly surprise: CostSurprise;
   readonly window: AttainmentWindow;
 }
 
@@ -87,14 +93,33 @@ export class TenantBook {
 
   /** Takes a request's cost from what its tenant is guaranteed; false: it is excess. */
   take(tenantId: TenantId, costMs: number, capacityMsPerMs: number, nowMs: number): boolean {
-    const { state, bucket } = this.#account(tenantId);
-    return bucket.take(costMs, ratesOf(state, capacityMsPerMs), nowMs);
+    const account = this.#account(tenantId);
+    return account.bucket.take(costMs, ratesOf(account, capacityMsPerMs), nowMs);
   }
 
   /** Corrects what was taken by what it came to; negative gives back. */
   correct(tenantId: TenantId, deltaMs: number, capacityMsPerMs: number, nowMs: number): void {
-    const { state, bucket } = this.#account(tenantId);
-    bucket.correct(deltaMs, ratesOf(state, capacityMsPerMs), nowMs);
+    const account = this.#account(tenantId);
+    account.bucket.correct(deltaMs, ratesOf(account, capacityMsPerMs), nowMs);
+  }
+
+  /** What one of a tenant's requests is expected to cost has changed by so much since it was sent. */
+  surprise(tenantId: TenantId, deltaMs: number, nowMs: number): void {
+    this.#account(tenantId).surprise.add(deltaMs, nowMs);
+  }
+
+  /** One of a tenant's requests has ended that was foreseen to cost so much. */
+  foreseen(tenantId: TenantId, costMs: number, nowMs: number): void {
+    this.#account(tenantId).surprise.ended(costMs, nowMs);
+  }
+
+  /** Returns the tenants whose requests cost more than is foreseen. Linear in the tenants. */
+  judgeSurprises(nowMs: number): ReadonlySet<TenantId> {
+    const surprising = new Set<TenantId>();
+    for (const [tenantId, { surprise }] of this.#accounts) {
+      if (surprise.judge(nowMs)) surprising.add(tenantId);
+    }
+    return surprising;
   }
 
   /** How long until a request of this cost would be within the guarantee. */
@@ -104,8 +129,8 @@ export class TenantBook {
     capacityMsPerMs: number,
     nowMs: number,
   ): number {
-    const { state, bucket } = this.#account(tenantId);
-    return bucket.inProfileAfterMs(costMs, ratesOf(state, capacityMsPerMs), nowMs);
+    const account = this.#account(tenantId);
+    return account.bucket.inProfileAfterMs(costMs, ratesOf(account, capacityMsPerMs), nowMs);
   }
 
   /** Counts what became of one of a tenant's requests. */
@@ -151,9 +176,10 @@ export class TenantBook {
       "the tenants are within their bound",
     );
     assert(this.#accounts.size === this.state.size, "every tenant has one account");
-    for (const [tenantId, { state, window }] of this.#accounts) {
+    for (const [tenantId, { state, surprise, window }] of this.#accounts) {
       assert(this.state.get(tenantId) === state, "an account is the one remembered");
       assert(state.present >= 0, "nobody has a negative number of requests");
+      surprise.checkInvariants();
       window.checkInvariants();
     }
   }
@@ -168,6 +194,7 @@ export class TenantBook {
     return {
       state,
       bucket: new GuaranteeBucket(this.#joint, state.bucket),
+      surprise: new CostSurprise(state.surprise),
       window: new AttainmentWindow({}, state.window),
     };
   }
@@ -190,6 +217,7 @@ export class TenantBook {
 function newTenant(share: TenantShare): TenantState {
   return {
     bucket: emptyGuaranteeBucket(),
+    surprise: noSurprise(),
     window: new AttainmentWindow().state,
     share,
     budgetRatio: 0,
@@ -199,9 +227,10 @@ function newTenant(share: TenantShare): TenantState {
   };
 }
 
-function ratesOf({ share }: TenantState, capacityMsPerMs: number): GuaranteeRates {
+function ratesOf({ state: { share }, surprise }: Account, capacityMsPerMs: number): GuaranteeRates {
   return {
     rateMsPerMs: share.guaranteedRatio * capacityMsPerMs,
     poolRateMsPerMs: capacityMsPerMs,
+    ...(surprise.isSurprised && { burstRatio: SURPRISED_BURST_RATIO }),
   };
 }

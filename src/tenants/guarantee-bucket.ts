@@ -11,6 +11,8 @@ export interface GuaranteeBucketState {
 export interface GuaranteeRates {
   readonly rateMsPerMs: number;
   readonly poolRateMsPerMs: number;
+  /** Which share of the usual burst may come at once; 1 when absent. */
+  readonly burstRatio?: number;
 }
 
 /** So much may come at once whoever else comes. */
@@ -87,9 +89,10 @@ interface Profiles {
   readonly joint: CostProfile;
 }
 
-function profilesOf({ rateMsPerMs, poolRateMsPerMs }: GuaranteeRates): Profiles {
+function profilesOf({ rateMsPerMs, poolRateMsPerMs, burstRatio = 1 }: GuaranteeRates): Profiles {
+  const burst = costProfile(rateMsPerMs);
   return {
-    burst: costProfile(rateMsPerMs),
+    burst: { ...burst, burstMs: burstRatio * burst.burstMs },
     steady: costProfile(rateMsPerMs, STEADY_PERIOD_MS),
     joint: costProfile(poolRateMsPerMs, JOINT_PERIOD_MS),
   };

@@ -39,6 +39,23 @@ function learnAndAsk(outputs: OutputLengths, index: number, tokens: number): unk
 }
 
 describe("OutputLengths", () => {
+  test("believes what comes next of a tenant that it doubts, and of no other tenant", () => {
+    const outputs = new OutputLengths();
+    const other = { ...KEY, tenantId: "other" };
+    for (const tokens of lengthsOf(8, 500, 100, 0.3)) {
+      outputs.learn(KEY, tokens, 0, ENDED);
+      outputs.learn(other, tokens, 0, ENDED);
+    }
+    outputs.doubt(KEY.tenantId);
+    outputs.checkInvariants();
+    for (const tokens of lengthsOf(9, 60, 800, 0.3)) {
+      outputs.learn(KEY, tokens, 0, ENDED);
+      outputs.learn(other, tokens, 0, ENDED);
+    }
+    expect(outputs.expected(KEY).medianTokens).toBeGreaterThan(600);
+    expect(outputs.expected(other).medianTokens).toBeLessThan(150);
+  });
+
   test("finds mean and quantiles of what it saw", () => {
     const lengths = lengthsOf(1, 5000);
     const sorted = lengths.toSorted((a, b) => a - b);

@@ -21,6 +21,8 @@ export function aLease(name: string, change: Partial<Lease> = {}): Lease {
     isStreamed: true,
     outputTokensMax: undefined,
     costMs: 1_000,
+    chargedMs: 1_000,
+    tokensSoFar: 1,
     account: { tenantId: TENANT, weight: 1, band: 0, isInProfile: true },
     speedRatio: 1,
     foreseen: { ttft: PAST, tpot: { ...PAST, keptMs: 0 } },

@@ -52,6 +52,17 @@ describe("TenantBook", () => {
     expect(taken(book, 1, 0)).toBe(1);
   });
 
+  test("who sends what nobody foresees has but a tenth of its burst, at the same rate", () => {
+    const foreseen = taken(aBook(), 1, 0);
+    const book = aBook();
+    for (let count = 0; count < 20; count += 1) book.surprise(A, 100, 0);
+    expect([...book.judgeSurprises(0)]).toEqual([A]);
+    const burst = taken(book, 1, 0);
+    expect(burst).toBe(foreseen / 10);
+    expect(book.take(A, 100, 1, 200)).toBe(true);
+    book.checkInvariants();
+  });
+
   test("the latest share counts", () => {
     const book = aBook();
     book.arrives(A, { ...SHARE, guaranteedRatio: 0 }, TARGETS, 0);
