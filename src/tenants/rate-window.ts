@@ -1,7 +1,7 @@
 import { assert } from "../base/assert.ts";
 
 /** What was charged within one slot of time. */
-export interface WindowSlot {
+interface WindowSlot {
   /** Counted from the epoch, in units of {@link SLOT_MS}. */
   readonly slot: number;
   amount: number;
