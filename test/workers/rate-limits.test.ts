@@ -1,4 +1,6 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, test, vi } from "vitest";
+import { RequestId } from "../../src/protocol/ids.ts";
 import { refusal, streamThatGoesOn, tokenFrame } from "./support/answers.ts";
 import type { GatewayWish, TestGateway } from "./support/gateway.ts";
 import {
@@ -41,6 +43,20 @@ const vectors = jsonAnswer({
   data: [{ object: "embedding", index: 0, embedding: [0.6, 0.8] }],
   usage: { prompt_tokens: 5, total_tokens: 5 },
 });
+
+/** Takes all places that a tenant has left of so many, counts them and gives them back. */
+async function placesOf({ tenantId }: TestGateway, concurrencyMax: number): Promise<number> {
+  const asked = Array.from({ length: 2 * concurrencyMax }, () => {
+    const requestId = RequestId.parse(crypto.randomUUID());
+    const limitsMax = { concurrencyMax };
+    return env.TENANTS.getByName(tenantId).acquire({ requestId, tokensMax: 1, limitsMax });
+  });
+  const permits = (await Promise.all(asked)).flatMap((answer) =>
+    answer.kind === "granted" ? [answer.permit] : [],
+  );
+  await Promise.all(permits.map((permit) => permit.release()));
+  return permits.length;
+}
 
 /** The headers of an answer that speak of limits. */
 function limitHeaders({ headers }: Response): Record<string, string> {
@@ -281,18 +297,17 @@ describe("a request that does not come to its end", () => {
 });
 
 describe("limits under load", () => {
-  test("of 200 requests at once exactly as many are in flight as may run", async () => {
-    // 190 lines of log at once would keep the replica's reports waiting.
-    vi.spyOn(console, "log").mockImplementation(() => {});
+  // With 200 at once a busy machine would keep the replica's reports waiting; the object's own test has them.
+  test("of many requests at once exactly as many are in flight as may run", async () => {
     const gateway = await limited({ ...LIMITS, concurrencyMax: 10 });
     await gateway.upstream.answerWith(
       streamThatGoesOn(["a"], { kind: "gate", name: "end" }, ...streamedAnswer([]).slice(2)),
     );
     const body = { max_tokens: 1, stream: true };
-    const answers = await Promise.all(Array.from({ length: 200 }, () => gateway.ask({ body })));
+    const answers = await Promise.all(Array.from({ length: 40 }, () => gateway.ask({ body })));
     const running = answers.filter(({ status }) => status === 200);
     expect(running).toHaveLength(10);
-    expect(answers.filter(({ status }) => status === 429)).toHaveLength(190);
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(30);
     expect(await gateway.upstream.requests()).toHaveLength(10);
     expect(await used(gateway)).toEqual([10, 10 * (PROMPT_TOKENS + 1)]);
     await gateway.upstream.openGate("end");
@@ -323,15 +338,10 @@ describe("limits under load", () => {
     await Promise.all(Array.from({ length: 60 }, (_, index) => leave(index)));
     await becomesIdle(gateway);
     const limits = { ...LIMITS, tokensPerMinuteMax: 100_000 };
-    await vi.waitFor(async () => {
-      const [requests, tokens] = await usedOf(gateway.tenantId, limits);
-      expect(requests).toBeLessThanOrEqual(60);
-      expect(tokens).toBeLessThanOrEqual(60 * BOUND);
-    }, WAIT);
-    await gateway.upstream.answerWith(streamedAnswer(["a"]));
-    const next = await Promise.all(Array.from({ length: 8 }, () => gateway.ask(STREAM)));
-    expect(next.map(({ status }) => status)).toEqual(next.map(() => 200));
-    await Promise.all(next.map((response) => response.text()));
+    await vi.waitFor(async () => expect(await placesOf(gateway, 8)).toBe(8), WAIT);
+    const [requests, tokens] = await usedOf(gateway.tenantId, limits);
+    expect(requests).toBeLessThanOrEqual(60);
+    expect(tokens).toBeLessThanOrEqual(requests * BOUND);
     skipTime(61_000);
     expect(await usedOf(gateway.tenantId, limits)).toEqual([0, 0]);
   });

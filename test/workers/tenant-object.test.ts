@@ -71,13 +71,13 @@ async function restart(name: string): Promise<void> {
   await expect(ended).rejects.toThrow(/ends/);
 }
 
-/** Waits until the object has stored what it counts. */
-async function isStored(name: string, count: number): Promise<void> {
+/** Waits until the object has stored that so many tokens are used. */
+async function isStored(name: string, tokens: number): Promise<void> {
   await vi.waitFor(async () => {
     const stored = await runInDurableObject(env.TENANTS.getByName(name), (_object, state) =>
       state.storage.get("rates"),
     );
-    expect(stored).toMatchObject({ requests: { slots: [{ amount: count }] } });
+    expect(stored).toMatchObject({ tokens: { slots: [{ amount: tokens }] } });
   }, WAIT);
 }
 
@@ -103,7 +103,7 @@ describe("a tenant's minute", () => {
     const name = aTenantName();
     using granted = await ask(name, 1, 600);
     expect(granted.kind).toBe("granted");
-    await isStored(name, 1);
+    await isStored(name, 600);
     await restart(name);
     expect(await ask(name, 2, 500)).toMatchObject({ kind: "rejected", limit: "tokens" });
     // With its object the permit is gone that would settle it.
@@ -116,8 +116,9 @@ describe("a tenant's minute", () => {
     const name = aTenantName();
     const answer = await ask(name, 1, 600);
     if (answer.kind !== "granted") throw new Error("The first request was refused");
+    await isStored(name, 600);
     await answer.permit.release({ kind: "used", tokens: 40 });
-    await isStored(name, 1);
+    await isStored(name, 40);
     await restart(name);
     expect(await usedOf(name, limitsMax)).toEqual([1, 40]);
   });
