@@ -53,10 +53,18 @@ describe("TenantLimits", () => {
     const limits = new TenantLimits();
     const first = take(limits, "a", BOTH);
     const second = take(limits, "a", BOTH);
+    expect(left(limits)).toEqual([2, 90]);
     limits.release(second, { kind: "refunded" }, 0);
     expect(left(limits)).toEqual([2, 90]);
     limits.release(first, { kind: "used", tokens: 4 }, 0);
     expect(left(limits)).toEqual([2, 96]);
+  });
+
+  test("asking again for the same request needs no room, since it has its own", () => {
+    const limits = new TenantLimits();
+    take(limits, "a", { ...BOTH, tokens: 100 });
+    expect(ask(limits, "a", { ...BOTH, tokens: 100 }).kind).toBe("granted");
+    expect(ask(limits, "b", BOTH)).toMatchObject({ kind: "rejected", limit: "tokens" });
   });
 
   test("a hold that says nothing of its use gives its place back and stays reserved", () => {
