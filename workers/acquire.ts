@@ -5,14 +5,9 @@ import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
+import { giveBackOnce } from "./give-back-once.ts";
 import { logLine } from "./log.ts";
-import { concurrencyProblem, rejectionProblem } from "./refusal.ts";
-
-/** A call's place among those its tenant may run at once. */
-export interface HeldPermit {
-  /** Gives the place back. Never rejects; only the first call counts. */
-  release(): Promise<void>;
-}
+import { rejectionProblem } from "./refusal.ts";
 
 /** A call's slot on a replica. */
 export interface HeldLease {
@@ -33,18 +28,6 @@ export interface HeldLease {
   prospects(): Promise<Prospects | undefined>;
   /** Gives the slot back and says how it went. Never rejects; only the first call counts. */
   settle(outcome: Outcome): Promise<void>;
-}
-
-/** Takes a place among the tenant's running requests, or throws `rate_limit_exceeded`. */
-export async function acquirePermit(call: Call, env: Env): Promise<HeldPermit> {
-  const { tenantId, concurrencyMax } = call.tenant;
-  if (concurrencyMax === undefined) return { release: async () => {} };
-  const answer = await env.TENANTS.getByName(tenantId).acquire(call.requestId, concurrencyMax);
-  if (answer.kind === "rejected") {
-    throw new GatewayError(concurrencyProblem(concurrencyMax, answer.retryAfterMs));
-  }
-  const { permit } = answer;
-  return { release: giveBackOnce(permit, () => permit.release()) };
 }
 
 /**
@@ -135,25 +118,4 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
     excludedReplicaIds,
     isRetry: call.record.attempts > 0,
   };
-}
-
-/**
- * Gives something back to its object, once, and lets go of the stub. That the object is away must
- * not spoil an answer that is there already: what is not given back expires.
- */
-function giveBackOnce<Said extends unknown[]>(
-  stub: Disposable,
-  giveBack: (...said: Said) => Promise<void>,
-): (...said: Said) => Promise<void> {
-  let done: Promise<void> | undefined;
-  const perform = async (...said: Said): Promise<void> => {
-    try {
-      await giveBack(...said);
-    } catch (error) {
-      logLine("error", "not-given-back", { details: String(error) });
-    } finally {
-      stub[Symbol.dispose]();
-    }
-  };
-  return (...said) => (done ??= perform(...said));
 }

@@ -8,6 +8,7 @@ import type { Attainment } from "../src/slo/attainment.ts";
 import { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
+import type { RateStandings } from "../src/tenants/rate-limits.ts";
 import type { TenantShare } from "../src/tenants/share.ts";
 import type { CallWatch } from "./call-watch.ts";
 
@@ -24,6 +25,10 @@ export interface CheckedRequest {
   readonly promptCount: number;
   /** Of all prompts. */
   readonly promptBytes: number;
+  /** Of all prompts, as far as can be told without their tokenizer. */
+  readonly promptTokens: number;
+  /** The most that prompts and answers can come to, as far as the prompts are estimated well. */
+  readonly tokensMax: number;
   readonly outputTokensMax: number | undefined;
   readonly choiceCount: number;
   /** Whether the client wants the answer token by token, and the counts at its end. */
@@ -68,6 +73,9 @@ export interface CallRecord {
   attainment: Attainment | undefined;
   /** Why the pool refused, where it did. */
   rejectedFor: Rejection["reason"] | undefined;
+  /** How the tenant's limits stood when they were asked, and which of them refused. */
+  standings: RateStandings;
+  limitedBy: keyof RateStandings | "concurrency" | undefined;
   /** Why the answer is not whole; absent for a whole one. */
   problem: Problem | undefined;
 }
@@ -95,6 +103,8 @@ export function newCallRecord(
     usage: undefined,
     attainment: undefined,
     rejectedFor: undefined,
+    standings: {},
+    limitedBy: undefined,
     problem: undefined,
   };
 }

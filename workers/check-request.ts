@@ -1,6 +1,6 @@
 import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
-import type { Operation } from "../src/protocol/operation.ts";
+import type { Operation, RequestOutline } from "../src/protocol/operation.ts";
 import { shareOf } from "../src/tenants/share.ts";
 import { authenticate } from "./auth.ts";
 import { cacheSaltOf } from "./cache-salt.ts";
@@ -53,6 +53,8 @@ export async function checkRequest(
     upstreamBody: upstreamBodyOf(body, upstreamModel),
     promptCount: prompts.length,
     promptBytes: prompts.reduce((sum, { bytes }) => sum + bytes, 0),
+    promptTokens: prompts.reduce((sum, { tokens }) => sum + tokens, 0),
+    tokensMax: tokensMaxOf(outline, prompts, contextTokens),
     outputTokensMax: outline.outputTokensMax,
     choiceCount: outline.choiceCount,
     isStreamed: outline.isStreamed,
@@ -63,6 +65,20 @@ export async function checkRequest(
       edge.settings,
     ),
   };
+}
+
+/** A prompt and each of its answers fit the context together, whatever maximum is asked for. */
+function tokensMaxOf(
+  { choiceCount, outputTokensMax = Infinity }: RequestOutline,
+  prompts: readonly PromptSize[],
+  contextTokens: number,
+): number {
+  const answersPerPrompt = choiceCount / prompts.length;
+  const bounds = prompts.map(({ tokens }) => {
+    const outputMax = Math.min(outputTokensMax, Math.max(1, contextTokens - tokens));
+    return tokens + Math.ceil(answersPerPrompt * outputMax);
+  });
+  return bounds.reduce((sum, bound) => sum + bound, 0);
 }
 
 /** Refuses what no tokenizer could fit into the context, so that no pool is asked in vain. */

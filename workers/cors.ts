@@ -12,6 +12,8 @@ const EXPOSED_HEADERS = [
   "x-ratelimit-remaining-tokens",
   "x-ratelimit-reset-requests",
   "x-ratelimit-reset-tokens",
+  "ratelimit-policy",
+  "ratelimit",
 ].join(", ");
 
 const PREFLIGHT_SECONDS_MAX = "86400";

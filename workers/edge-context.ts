@@ -1,4 +1,5 @@
 import type { RequestId } from "../src/protocol/ids.ts";
+import type { CallRecord } from "./call.ts";
 import type { Env } from "./env.ts";
 
 /** What every route finds in Hono's context. */
@@ -8,5 +9,7 @@ export interface EdgeContext {
     readonly requestId: RequestId;
     /** When the handler was entered. */
     readonly arrivedAtMs: number;
+    /** Of a request for an operation. */
+    readonly record?: CallRecord;
   };
 }

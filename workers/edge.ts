@@ -6,6 +6,7 @@ import { OPERATIONS } from "../src/protocol/operation.ts";
 import { CORS_HEADERS, preflightResponse } from "./cors.ts";
 import type { EdgeContext } from "./edge-context.ts";
 import { errorResponse, problemOf } from "./error-response.ts";
+import { rateHeaders } from "./rate-headers.ts";
 import { adminRoutes } from "./routes/admin.ts";
 import { listModels, retrieveModel } from "./routes/models.ts";
 import { tellMetrics } from "./routes/metrics.ts";
@@ -57,6 +58,9 @@ function stamp(c: Context<EdgeContext>, headers: Headers): void {
   for (const [name, value] of Object.entries(CORS_HEADERS)) headers.set(name, value);
   if (c.req.method === "OPTIONS") return;
   headers.set(CLIENT_HEADERS.requestId, c.var.requestId);
+  for (const [name, value] of Object.entries(rateHeaders(c.var.record?.standings ?? {}))) {
+    headers.set(name, value);
+  }
   headers.set("openai-processing-ms", String(Date.now() - c.var.arrivedAtMs));
 }
 

@@ -1,19 +1,42 @@
 import type { Rejection } from "../src/pool/offer.ts";
 import type { Problem } from "../src/protocol/errors.ts";
+import { cappedRetryMs } from "../src/protocol/errors.ts";
 import { ttftLimitMs } from "../src/slo/deadlines.ts";
+import type { LimitsVerdict } from "../src/tenants/tenant-limits.ts";
 import type { CheckedRequest } from "./call.ts";
 
-/** Why a tenant has to wait. Some clients read the delay only from the end of the message. */
-export function concurrencyProblem(concurrencyMax: number, retryAfterMs: number): Problem {
-  const seconds = Math.ceil(retryAfterMs / 1000);
+/**
+ * Which of a tenant's limits stands against a request, and for how long. Some clients read the delay
+ * only from the end of the message.
+ */
+export function limitProblem(
+  { limit, retryAfterMs, standings }: LimitRejection,
+  { tenant, tokensMax }: Pick<CheckedRequest, "tenant" | "tokensMax">,
+): Problem {
+  const code = "rate_limit_exceeded";
+  if (retryAfterMs === Infinity) {
+    const message =
+      `The request may take ${tokensMax} tokens, and the tenant's limit is ` +
+      `${tenant.tokensPerMinuteMax} tokens per minute: expected a shorter prompt, fewer choices, or a ` +
+      "smaller maximum of output tokens (without one it is all that the context leaves)";
+    return { code, message, shouldRetry: false };
+  }
+  const reached = {
+    concurrency: `${tenant.concurrencyMax} requests at once is reached`,
+    requests: `${tenant.requestsPerMinuteMax} requests per minute is reached`,
+    tokens:
+      `${tenant.tokensPerMinuteMax} tokens per minute is reached: the request may take ${tokensMax}, ` +
+      `and ${standings.tokens?.remaining} are left`,
+  };
+  const seconds = Math.ceil(cappedRetryMs(retryAfterMs) / 1000);
   return {
-    code: "rate_limit_exceeded",
-    message:
-      `The tenant's limit of ${concurrencyMax} requests at once is reached. ` +
-      `Please try again in ${seconds}s.`,
+    code,
+    message: `The tenant's limit of ${reached[limit]}. Please try again in ${seconds}s.`,
     retryAfterMs,
   };
 }
+
+type LimitRejection = Extract<LimitsVerdict, { kind: "rejected" }>;
 
 /**
  * A prompt that cannot fit its model. Some clients know it only by the words "maximum context

@@ -27,6 +27,7 @@ export function logCall(call: {
     modelId: record.modelId,
     outcome: stopReason === "client-gone" ? "client_gone" : (record.problem?.code ?? "completed"),
     rejectedFor: record.rejectedFor,
+    limitedBy: record.limitedBy,
     attainment: attainment?.kind,
     missed: attainment?.kind === "missed" ? attainment.missed.join(" ") : undefined,
     replicaId: record.replicaId,

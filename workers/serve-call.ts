@@ -1,7 +1,8 @@
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
 import type { HeldLease } from "./acquire.ts";
-import { acquireLease, acquirePermit } from "./acquire.ts";
+import { acquireLease } from "./acquire.ts";
+import { acquirePermit, settlementOfFailure } from "./acquire-permit.ts";
 import type { Call } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
@@ -37,7 +38,7 @@ export async function serveCall(
   try {
     await tryReplicas({ call, receive, permit, settings }, env);
   } finally {
-    await permit.release();
+    await permit.release(settlementOfFailure(call));
   }
 }
 

@@ -2,7 +2,9 @@ import type { Dispatch, Outcome } from "../src/pool/offer.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
 import { attemptLimitMs } from "../src/slo/attempt-limit.ts";
 import { e2eLimitMs, stallMarkMs } from "../src/slo/deadlines.ts";
-import type { HeldLease, HeldPermit } from "./acquire.ts";
+import type { HeldLease } from "./acquire.ts";
+import type { HeldPermit } from "./acquire-permit.ts";
+import { settlementOfAnswer } from "./acquire-permit.ts";
 import { AttemptPatience } from "./attempt-patience.ts";
 import { outcomeOf } from "./attempt-outcome.ts";
 import type { Call } from "./call.ts";
@@ -60,7 +62,8 @@ export async function tryReplica(
       if (problem === undefined) return { kind: "failed", fault: reception.fault };
       return { kind: "failed", fault: { kind: "failure", problem, isRetryable: false } };
     }
-    const givenBack = Promise.all([lease.settle(outcome), permit.release()]);
+    const settlement = settlementOfAnswer(call);
+    const givenBack = Promise.all([lease.settle(outcome), permit.release(settlement)]);
     await reception.deliver();
     await givenBack;
     return { kind: "answered" };

@@ -121,6 +121,8 @@ export interface Problem {
   readonly param?: string;
   /** When a retry may succeed. Sent rounded up to whole seconds, clamped to 1..60. */
   readonly retryAfterMs?: number;
+  /** False where the code is one that clients try again, but this request can only fail again. */
+  readonly shouldRetry?: false;
 }
 
 /** OpenAI's error envelope: `param` and `code` are always present. */
@@ -153,10 +155,16 @@ const RETRY_AFTER_SECONDS_MAX = 60;
  * once, others sleep it all, so it is clamped to 1..60.
  */
 export function retryHeaders(problem: Problem): Record<string, string> {
+  if (problem.shouldRetry === false) return { "x-should-retry": "false" };
   if (problem.retryAfterMs === undefined) return {};
-  const cappedMs = Math.min(Math.max(problem.retryAfterMs, 1), RETRY_AFTER_SECONDS_MAX * 1000);
+  const cappedMs = cappedRetryMs(problem.retryAfterMs);
   return {
     "retry-after": String(Math.ceil(cappedMs / 1000)),
     "retry-after-ms": String(Math.ceil(cappedMs)),
   };
+}
+
+/** The delay that a client is told. */
+export function cappedRetryMs(retryAfterMs: number): number {
+  return Math.min(Math.max(retryAfterMs, 1), RETRY_AFTER_SECONDS_MAX * 1000);
 }

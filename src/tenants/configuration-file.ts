@@ -31,6 +31,8 @@ const {
   queueMax,
   replicasPerPoolMax,
   requestsMax,
+  requestsPerMinuteMax,
+  tokensPerMinuteMax,
   weightMax,
   weightMin,
 } = CONFIGURATION_LIMITS;
@@ -112,7 +114,15 @@ export const KeySection = section({
 });
 export type KeySection = z.infer<typeof KeySection>;
 
-export const LimitsSection = section({ concurrency: Requests.exactOptional() });
+export const LimitsSection = section({
+  concurrency: Requests.exactOptional(),
+  requests_per_minute: countNotation("requests", {
+    min: 1,
+    max: requestsPerMinuteMax,
+  }).exactOptional(),
+  tokens_per_minute: countNotation("tokens", { min: 1, max: tokensPerMinuteMax }).exactOptional(),
+});
+export type LimitsSection = z.infer<typeof LimitsSection>;
 
 export const ShareSection = section({
   weight: notation(`a number from ${weightMin} to ${weightMax}`, (found) =>

@@ -2,7 +2,7 @@ import type * as z from "zod";
 import { assert } from "../base/assert.ts";
 import type { SloTargets } from "../slo/targets.ts";
 import { BUILT_IN_CLASSES } from "../slo/targets.ts";
-import type { KeySection } from "./configuration-file.ts";
+import type { KeySection, LimitsSection } from "./configuration-file.ts";
 import { ConfigurationFile } from "./configuration-file.ts";
 import type { ConfigurationProblem } from "./configuration-problems.ts";
 import { toProblems } from "./configuration-problems.ts";
@@ -10,6 +10,7 @@ import type { KeyRules } from "./configuration-references.ts";
 import { findReferenceProblems } from "./configuration-references.ts";
 import { resolveShares } from "./guarantees.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "./live-configuration.ts";
+import type { LimitsMax } from "./tenant-limits.ts";
 
 export type ParsedConfiguration =
   | { readonly kind: "ok"; readonly configuration: LiveConfiguration }
@@ -64,14 +65,13 @@ function resolve(
     tenants: tenants.map(([tenantId, { models, class: className, limits }]) => {
       const targets = classes.get(className);
       assert(targets !== undefined, "a class that a tenant names was found to exist");
-      const concurrencyMax = limits?.concurrency;
       return {
         tenantId,
         modelIds: models,
         className,
         targets,
         shares: sharesByTenant.get(tenantId) ?? [],
-        ...(concurrencyMax !== undefined && { concurrencyMax }),
+        ...limitsMaxOf(limits),
       };
     }),
     keys: tenants.flatMap(([tenantId, tenant]) =>
@@ -83,6 +83,15 @@ function resolve(
         ...(key.expires !== undefined && { expiresAtMs: key.expires }),
       })),
     ),
+  };
+}
+
+function limitsMaxOf(limits: LimitsSection = {}): LimitsMax {
+  const { concurrency, requests_per_minute: requests, tokens_per_minute: tokens } = limits;
+  return {
+    ...(concurrency !== undefined && { concurrencyMax: concurrency }),
+    ...(requests !== undefined && { requestsPerMinuteMax: requests }),
+    ...(tokens !== undefined && { tokensPerMinuteMax: tokens }),
   };
 }
 

@@ -21,6 +21,9 @@ export const CONFIGURATION_LIMITS = {
   bandMax: 9,
   /** Of one tenant or one replica at once. */
   requestsMax: 100_000,
+  /** Of one tenant. */
+  requestsPerMinuteMax: 10_000_000,
+  tokensPerMinuteMax: 1_000_000_000_000,
   /** Requests that may wait in one pool. */
   queueMax: 10_000,
 } as const;
@@ -86,6 +89,16 @@ export const LiveTenant = z.strictObject({
   /** Of the pools of its models; a configuration of an earlier version has none. */
   shares: z.array(LiveShare).max(CONFIGURATION_LIMITS.poolsMax).default([]),
   concurrencyMax: z.int().positive().max(CONFIGURATION_LIMITS.requestsMax).exactOptional(),
+  requestsPerMinuteMax: z
+    .int()
+    .positive()
+    .max(CONFIGURATION_LIMITS.requestsPerMinuteMax)
+    .exactOptional(),
+  tokensPerMinuteMax: z
+    .int()
+    .positive()
+    .max(CONFIGURATION_LIMITS.tokensPerMinuteMax)
+    .exactOptional(),
 });
 export type LiveTenant = z.infer<typeof LiveTenant>;
 

@@ -72,6 +72,12 @@ export class TenantPermits {
     return { kind: "granted", hold: { requestId, number: this.#lastHoldNumber } };
   }
 
+  /** Whether a request has a permit already. */
+  isHeld(requestId: RequestId, nowMs: number): boolean {
+    this.#removeExpired(nowMs);
+    return this.#permits.has(requestId);
+  }
+
   /** Lets go of a permit. A hold that was released before or has expired changes nothing. */
   release(hold: PermitHold, nowMs: number): void {
     const permit = this.#permits.get(hold.requestId);

@@ -29,6 +29,13 @@ async function aCall({ key, modelId }: TestGateway): Promise<Call> {
   return { ...checked, record, watch, timeline: newTimeline(checked, record) };
 }
 
+/** A request that finds a place only if no other runs. */
+const theOnly = (requestId: RequestId) => ({
+  requestId,
+  tokensMax: 1,
+  limitsMax: { concurrencyMax: 1 },
+});
+
 describe("serveCall", () => {
   test.each(["complete", "broken"] as const)(
     "has given everything back by the time the client sees the end of a %s answer",
@@ -42,7 +49,7 @@ describe("serveCall", () => {
       const receive = async (): Promise<Reception> => ({
         kind,
         deliver: async () => {
-          const answer = await env.TENANTS.getByName(tenantId).acquire(next, 1);
+          const answer = await env.TENANTS.getByName(tenantId).acquire(theOnly(next));
           seen.push({ permit: answer.kind, leases: (await gateway.poolStatus()).leases });
         },
       });
@@ -61,7 +68,7 @@ describe("serveCall", () => {
     });
     expect(receive).not.toHaveBeenCalled();
     const next = RequestId.parse(crypto.randomUUID());
-    const answer = await env.TENANTS.getByName(call.tenant.tenantId).acquire(next, 1);
+    const answer = await env.TENANTS.getByName(call.tenant.tenantId).acquire(theOnly(next));
     expect(answer.kind).toBe("granted");
     expect(await gateway.poolStatus()).toMatchObject({ leases: 0 });
   });
@@ -73,7 +80,7 @@ describe("serveCall", () => {
     const receive = vi.fn<ReceiveAnswer>().mockRejectedValue(new Error("a bug"));
     await expect(serveCall(call, receive, edge)).rejects.toThrow("a bug");
     const next = RequestId.parse(crypto.randomUUID());
-    const answer = await env.TENANTS.getByName(call.tenant.tenantId).acquire(next, 1);
+    const answer = await env.TENANTS.getByName(call.tenant.tenantId).acquire(theOnly(next));
     expect(answer.kind).toBe("granted");
     expect(await gateway.poolStatus()).toMatchObject({ leases: 0 });
   });

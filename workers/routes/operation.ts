@@ -33,6 +33,7 @@ export function performOperation(operation: Operation): Handler<EdgeContext> {
   return async (c) => {
     const { requestId, arrivedAtMs } = c.var;
     const record = newCallRecord(operation, traceOf(c.req.raw.headers), arrivedAtMs);
+    c.set("record", record);
     let checked: CheckedRequest;
     try {
       checked = await checkRequest(c.req.raw, { operation, requestId, record }, edgeOf(c));

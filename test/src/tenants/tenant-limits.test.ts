@@ -1,0 +1,90 @@
+import { describe, expect, test } from "vitest";
+import { RequestId } from "../../../src/protocol/ids.ts";
+import { HOLD_MS_MAX } from "../../../src/slo/answer-span.ts";
+import type { LimitsMax } from "../../../src/tenants/tenant-limits.ts";
+import { TenantLimits } from "../../../src/tenants/tenant-limits.ts";
+
+const BOTH = { concurrencyMax: 2, requestsPerMinuteMax: 3, tokensPerMinuteMax: 100 };
+
+function ask(limits: TenantLimits, name: string, wish: LimitsMax & { tokens?: number }, nowMs = 0) {
+  const { tokens: tokensMax = 10, ...limitsMax } = wish;
+  const verdict = limits.acquire({ requestId: RequestId.parse(name), tokensMax, limitsMax }, nowMs);
+  limits.checkInvariants();
+  return verdict;
+}
+
+function take(limits: TenantLimits, name: string, wish: LimitsMax & { tokens?: number }) {
+  const verdict = ask(limits, name, wish);
+  if (verdict.kind !== "granted") throw new Error(`${name} was refused`);
+  return verdict.hold;
+}
+
+/** What is left after a request that is refused whatever is free, and so takes nothing. */
+function left(limits: TenantLimits, nowMs = 0) {
+  const { standings } = ask(limits, "probe", { ...BOTH, tokens: 101 }, nowMs);
+  return [standings.requests?.remaining, standings.tokens?.remaining];
+}
+
+describe("TenantLimits", () => {
+  test("a request that finds no permit reserves nothing", () => {
+    const limits = new TenantLimits();
+    take(limits, "a", BOTH);
+    take(limits, "b", BOTH);
+    expect(ask(limits, "c", BOTH)).toMatchObject({ kind: "rejected", limit: "concurrency" });
+    expect(left(limits)).toEqual([1, 80]);
+  });
+
+  test("a request that its rate refuses takes no permit", () => {
+    const limits = new TenantLimits();
+    take(limits, "a", BOTH);
+    const refused = ask(limits, "b", { ...BOTH, tokens: 95 });
+    expect(refused).toMatchObject({ kind: "rejected", limit: "tokens", retryAfterMs: 60_500 });
+    expect(ask(limits, "c", BOTH).kind).toBe("granted");
+  });
+
+  test("a granted request is told what is left with itself counted", () => {
+    expect(ask(new TenantLimits(), "a", BOTH).standings).toMatchObject({
+      requests: { limit: 3, remaining: 2 },
+      tokens: { limit: 100, remaining: 90 },
+    });
+  });
+
+  test("asking again for the same request reserves nothing more, and settles nothing", () => {
+    const limits = new TenantLimits();
+    const first = take(limits, "a", BOTH);
+    const second = take(limits, "a", BOTH);
+    expect(left(limits)).toEqual([2, 90]);
+    limits.release(second, { kind: "refunded" }, 0);
+    expect(left(limits)).toEqual([2, 90]);
+    limits.release(first, { kind: "used", tokens: 4 }, 0);
+    expect(left(limits)).toEqual([2, 96]);
+  });
+
+  test("asking again for the same request needs no room, since it has its own", () => {
+    const limits = new TenantLimits();
+    take(limits, "a", { ...BOTH, tokens: 100 });
+    expect(ask(limits, "a", { ...BOTH, tokens: 100 }).kind).toBe("granted");
+    expect(ask(limits, "b", BOTH)).toMatchObject({ kind: "rejected", limit: "tokens" });
+  });
+
+  test("a hold that says nothing of its use gives its place back and stays reserved", () => {
+    const limits = new TenantLimits();
+    const hold = take(limits, "a", { ...BOTH, concurrencyMax: 1 });
+    limits.release(hold, undefined, 0);
+    expect(left(limits)).toEqual([2, 90]);
+    expect(ask(limits, "b", { ...BOTH, concurrencyMax: 1 }).kind).toBe("granted");
+  });
+
+  test("when a hold expires nothing of it is left", () => {
+    const limits = new TenantLimits();
+    take(limits, "a", { ...BOTH, concurrencyMax: 1 });
+    expect(left(limits, HOLD_MS_MAX)).toEqual([3, 100]);
+    expect(ask(limits, "b", { ...BOTH, concurrencyMax: 1 }, HOLD_MS_MAX).kind).toBe("granted");
+  });
+
+  test("without a limit on them any number may run at once", () => {
+    const limits = new TenantLimits();
+    const verdicts = Array.from({ length: 500 }, (_, index) => ask(limits, `r${index}`, {}).kind);
+    expect(new Set(verdicts)).toEqual(new Set(["granted"]));
+  });
+});
