@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { LiveConfiguration } from "../src/tenants/live-configuration.ts";
+import { abortAfter } from "./abort-after.ts";
 import { CommandFailure, messageOf } from "./command.ts";
 
 /** A gateway's admin API: where it is and the key to it. */
@@ -60,7 +61,7 @@ async function callAdmin(
     response = await fetch(url, {
       ...init,
       headers: { ...init.headers, authorization: `Bearer ${adminKey}` },
-      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      signal: abortAfter(ANSWER_WITHIN_MS),
     });
   } catch (error) {
     // fetch's own message says no more than that it failed; the cause says why.

@@ -4,6 +4,7 @@ import type { ErrorCode } from "../../src/protocol/errors.ts";
 import type { ReplicaCondition } from "../../src/replicas/replica-condition.ts";
 import type { AdminAccess } from "../admin-client.ts";
 import { fetchStatus } from "../admin-client.ts";
+import { abortAfter } from "../abort-after.ts";
 import type { Child } from "./child.ts";
 import { FailureStreak } from "./failure-streak.ts";
 import { isBuildFailure } from "./gateway-child.ts";
@@ -84,7 +85,7 @@ const Misconfigured = z.object({
 async function askHealth(url: string, withinMs: number): Promise<Health> {
   try {
     const response = await fetch(`${url}/health`, {
-      signal: AbortSignal.timeout(withinMs),
+      signal: abortAfter(withinMs),
     });
     const answer: unknown = await response.json();
     if (response.ok) return { kind: "serving" };

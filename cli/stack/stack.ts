@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminAccess } from "../admin-client.ts";
 import { applyConfiguration } from "../admin-client.ts";
+import { abortAfter } from "../abort-after.ts";
 import type { ChildPlan } from "./child.ts";
 import { Child } from "./child.ts";
 import type { EngineOptions } from "./engine-child.ts";
@@ -96,7 +97,7 @@ async function stopParts(
   kill: AbortSignal,
 ): Promise<void> {
   await Promise.all(engines.map((engine) => engine.stop()));
-  const signal = AbortSignal.any([kill, AbortSignal.timeout(LAST_BYTES_WITHIN_MS)]);
+  const signal = abortAfter(LAST_BYTES_WITHIN_MS, kill);
   await Promise.race([gateway.exited, whenAborted(signal)]);
   await gateway.stop();
 }
@@ -139,7 +140,7 @@ async function becomeReady(
   { gateway, engines }: { gateway: Child; engines: readonly EngineSupervisor[] },
   over: AbortSignal,
 ): Promise<void> {
-  const tooLong = AbortSignal.timeout(READY_WITHIN_MS);
+  const tooLong = abortAfter(READY_WITHIN_MS);
   const signal = AbortSignal.any([over, tooLong]);
   const admin: AdminAccess = {
     gatewayUrl: toLocalUrl("http", wiring.gateway.address),
