@@ -17,7 +17,7 @@ const FLAGS = z.object({
   model: z
     .string()
     .default(BUNDLED_MODEL)
-    .register(FLAG_HELP, { placeholder: "DIR", meaning: "The model (the bundled one)" }),
+    .register(FLAG_HELP, { valueName: "DIR", meaning: "The model (the bundled one)" }),
   repeats: countFlag({ min: 1, max: 1000, default: 60 }, "How often each figure is measured"),
   quick: flagSwitch("Measure each figure three times only"),
 });

@@ -6,7 +6,7 @@ import { WrongUse } from "./command.ts";
 /** What the help says of one flag. */
 interface FlagHelp {
   /** Stands for the flag's value; a flag without one is a switch. */
-  readonly placeholder?: string;
+  readonly valueName?: string;
   readonly meaning: string;
 }
 
@@ -38,8 +38,8 @@ export function parseWords<Flags extends z.ZodObject>(
 
 /** Lays the flags out as the lines of a help text. */
 export function toHelpLines(flags: z.ZodObject): string {
-  const rows = listFlags(flags).map(({ name, placeholder, meaning }) => ({
-    left: `  --${name}${placeholder === undefined ? "" : ` ${placeholder}`}`,
+  const rows = listFlags(flags).map(({ name, valueName, meaning }) => ({
+    left: `  --${name}${valueName === undefined ? "" : ` ${valueName}`}`,
     meaning,
   }));
   rows.push({ left: "  --help", meaning: "Print this text" });
@@ -66,7 +66,7 @@ export function countFlag(
 ) {
   return wholeNumber(bounds.min, bounds.max)
     .default(bounds.default)
-    .register(FLAG_HELP, { placeholder: "N", meaning: `${meaning} (${bounds.default})` });
+    .register(FLAG_HELP, { valueName: "N", meaning: `${meaning} (${bounds.default})` });
 }
 
 /** A TCP port as a flag gives it. */
@@ -79,9 +79,9 @@ export function flagSwitch(meaning: string) {
 
 function splitWords(words: readonly string[], flags: z.ZodObject) {
   const options = Object.fromEntries(
-    listFlags(flags).map(({ name, placeholder }) => [
+    listFlags(flags).map(({ name, valueName }) => [
       name,
-      { type: placeholder === undefined ? ("boolean" as const) : ("string" as const) },
+      { type: valueName === undefined ? ("boolean" as const) : ("string" as const) },
     ]),
   );
   try {

@@ -22,11 +22,11 @@ const FLAGS = z.object({
     .transform((url) => url.replace(/\/+$/, ""))
     .optional()
     .register(FLAG_HELP, {
-      placeholder: "URL",
+      valueName: "URL",
       meaning: `The gateway (with --local the one that runs, otherwise ${DEFAULT_URL})`,
     }),
   "expected-version": wholeNumber(0, VERSION_MAX).optional().register(FLAG_HELP, {
-    placeholder: "N",
+    valueName: "N",
     meaning: "Refuse unless version N is live now (0: none is)",
   }),
   local: flagSwitch("Allow what only a local gateway allows: plain keys"),

@@ -7,7 +7,7 @@ import { FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 
 const FLAGS = z.object({
   outdir: z.string().min(1, "Expected a folder").default("dist").register(FLAG_HELP, {
-    placeholder: "DIR",
+    valueName: "DIR",
     meaning: "Folder for the bundle (dist)",
   }),
   json: flagSwitch("Print the bundle's size as one JSON object"),

@@ -16,7 +16,7 @@ const FLAGS = z.object({
     .refine((name) => parseName(name) !== undefined, `Expected ${NAME_NOTATION}`)
     .optional()
     .register(FLAG_HELP, {
-      placeholder: "NAME",
+      valueName: "NAME",
       meaning: "Print the whole entry of a tenant's keys, under this name",
     }),
   stdin: flagSwitch("Hash the key that stdin gives instead of making one"),

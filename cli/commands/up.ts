@@ -38,21 +38,21 @@ const DEFAULT_FILE = "sluice.local.yaml";
 const FLAGS = z.object({
   port: portNumber
     .default(8787)
-    .register(FLAG_HELP, { placeholder: "PORT", meaning: "Port of the gateway (8787)" }),
+    .register(FLAG_HELP, { valueName: "PORT", meaning: "Port of the gateway (8787)" }),
   host: z.string().min(1, "Expected an address").default("127.0.0.1").register(FLAG_HELP, {
-    placeholder: "ADDRESS",
+    valueName: "ADDRESS",
     meaning: "Address the gateway listens on (127.0.0.1)",
   }),
   precision: z.enum(["int8", "f32"], "Expected int8 or f32").default("int8").register(FLAG_HELP, {
-    placeholder: "int8|f32",
+    valueName: "int8|f32",
     meaning: "Arithmetic of the engines (int8)",
   }),
   model: z.string().min(1, "Expected a folder").optional().register(FLAG_HELP, {
-    placeholder: "DIR",
+    valueName: "DIR",
     meaning: "Folder of the model that the engines load (the bundled sluice-tiny)",
   }),
   replicas: wholeNumber(1, REPLICAS_MAX).optional().register(FLAG_HELP, {
-    placeholder: "N",
+    valueName: "N",
     meaning: "Number of engines (as many as the file lists)",
   }),
   json: flagSwitch("Print events as JSON, one object a line"),

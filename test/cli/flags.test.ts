@@ -12,10 +12,10 @@ import {
 } from "../../cli/flags.ts";
 
 const FLAGS = z.object({
-  port: portNumber.default(8787).register(FLAG_HELP, { placeholder: "PORT", meaning: "Where" }),
+  port: portNumber.default(8787).register(FLAG_HELP, { valueName: "PORT", meaning: "Where" }),
   replicas: wholeNumber(1, 16)
     .optional()
-    .register(FLAG_HELP, { placeholder: "N", meaning: "How many" }),
+    .register(FLAG_HELP, { valueName: "N", meaning: "How many" }),
   json: flagSwitch("As JSON"),
 });
 
