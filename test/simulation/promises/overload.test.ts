@@ -23,7 +23,9 @@ describe("at twice the load that is sustainable", LONG, () => {
 
   test("less is served in time where nothing is refused", () => {
     const without = { ...SHORT_RUN, mechanisms: { admission: false } };
-    expect(servesAsMuchAsTheBestLimit(without, BEST_LIMITS)).toSatisfy(breaks("good cost"));
+    expect(servesAsMuchAsTheBestLimit(without, BEST_LIMITS.slice(-1))).toSatisfy(
+      breaks("good cost"),
+    );
   });
 
   test("answers are late unless requests are refused", () => {
