@@ -3,8 +3,8 @@ import { defineConfig } from "vitest/config";
 
 /** Tests in Node and those inside workerd share the workers, so none is idle while the other waits. */
 const UNIT_GROUP = { groupOrder: 1 };
-/** By default one core stays free, which on two cores means one file after the other. */
-const UNIT_WORKERS = 2;
+/** One more than two cores have: many of these tests wait for a clock and not for a core. */
+const UNIT_WORKERS = 3;
 
 export default defineConfig({
   test: {
