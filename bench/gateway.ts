@@ -1,21 +1,27 @@
 import { Agent } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import { countFlag } from "../cli/flags.ts";
 import type { Random } from "../src/base/random.ts";
 import { seededRandom } from "../src/base/random.ts";
+import type { Round, Sample } from "./support/gateway-table.ts";
+import { cpuTable, latencyTable } from "./support/gateway-table.ts";
 import { describeMachine } from "./support/machine.ts";
-import { withMeasuredStack } from "./support/measured-stack.ts";
 import { runProgram } from "./support/run-program.ts";
-import type { Interval } from "./support/statistics.ts";
-import { bootstrapInterval, quantileOf, shuffle } from "./support/statistics.ts";
-import type { TimedRequest, Timing } from "./support/timed-request.ts";
+import { shuffle } from "./support/statistics.ts";
 import { timeRequest } from "./support/timed-request.ts";
+import type { Way } from "./support/ways.ts";
+import { hasPortkey, withWays } from "./support/ways.ts";
 
 const SEED_MAX = 999_999_999;
 
 const FLAGS = z.object({
-  requests: countFlag({ min: 10, max: 100_000, default: 400 }, "Requests on each of the two ways"),
+  requests: countFlag({ min: 10, max: 100_000, default: 400 }, "Requests on each of the ways"),
   "output-tokens": countFlag({ min: 2, max: 512, default: 16 }, "Tokens of each answer"),
+  "long-output-tokens": countFlag(
+    { min: 3, max: 1024, default: 128 },
+    "Tokens of every fourth answer, by which the cost of a token is told from that of a request",
+  ),
   seed: countFlag(
     { min: 0, max: SEED_MAX, default: 1 },
     "Fixes the prompts and the order of the requests",
@@ -25,32 +31,30 @@ type Flags = z.output<typeof FLAGS>;
 
 const HELP = `Usage: npm run bench:gateway -- [flags]
 
-Measures what the gateway adds to one engine: the same prompts are sent straight to the engine and
-through the gateway under "workerd serve", one request at a time, in random order. Prints Markdown.`;
+Measures what the gateway adds to one engine. The same prompts go to the engine on several ways, one
+request at a time, in random order: straight; through a Worker that does nothing but pass everything
+on; through this gateway, both under "workerd serve"; and through the Portkey gateway where it is
+installed (npm install --prefix bench/peers --ignore-scripts). Prints Markdown.`;
 
-/** One prompt on both ways. */
-interface Pair {
-  readonly direct: Timing;
-  readonly gateway: Timing;
-}
-
-const WARM_UP_PAIRS = 20;
+const WARM_UP_ROUNDS = 20;
+const ROUNDS_TO_A_LONG_ONE = 4;
+/** What is still to be done when a client has its answer is done after so long. */
+const SETTLED_AFTER_MS = 8;
 
 async function runBenchmark(flags: Flags): Promise<string> {
   const random = seededRandom(flags.seed);
   const machine = describeMachine(["workerd", "wrangler"]);
   const agent = new Agent({ keepAlive: true });
-  const pairs = await withMeasuredStack(async ({ model, direct, gateway }) => {
-    const measured: Pair[] = [];
-    for (let index = 0; index < flags.requests + WARM_UP_PAIRS; index += 1) {
-      const body = JSON.stringify(aRequestBody(model, flags["output-tokens"], random));
+  const rounds = await withWays(async (model, ways) => {
+    const measured: Round[] = [];
+    for (let index = 0; index < flags.requests + WARM_UP_ROUNDS; index += 1) {
+      const isLong = index % ROUNDS_TO_A_LONG_ONE === 0;
+      const outputTokens = isLong ? flags["long-output-tokens"] : flags["output-tokens"];
+      const body = JSON.stringify(aRequestBody(model, outputTokens, random));
       // One request at a time, so that no other one shares the step it is computed in.
       // oxlint-disable-next-line no-await-in-loop
-      const pair = await timePair(
-        { direct: { ...direct, body, agent }, gateway: { ...gateway, body, agent } },
-        random,
-      );
-      if (index >= WARM_UP_PAIRS) measured.push(pair);
+      const samples = await measureRound(ways, { body, agent }, random);
+      if (index >= WARM_UP_ROUNDS) measured.push({ isLong, samples });
     }
     return measured;
   });
@@ -58,29 +62,35 @@ async function runBenchmark(flags: Flags): Promise<string> {
   return [
     "# What the gateway adds",
     "",
-    `\`npm run bench:gateway -- --requests ${flags.requests} --output-tokens ${flags["output-tokens"]} --seed ${flags.seed}\``,
+    `\`npm run bench:gateway -- --requests ${flags.requests} --output-tokens ${flags["output-tokens"]} --long-output-tokens ${flags["long-output-tokens"]} --seed ${flags.seed}\``,
     "",
     machine,
-    `- ${pairs.length} requests a way, one at a time, prompts of ${PROMPT_WORDS} words that no cache has seen, ${flags["output-tokens"]} tokens out`,
-    "- gateway: `workerd serve`, one process, objects on disk; engine: one, int8; all on one machine",
+    `- ${rounds.length} requests a way, one at a time, prompts of ${PROMPT_WORDS} words that no cache has seen, every fourth answer ${flags["long-output-tokens"]} tokens long, the others ${flags["output-tokens"]}`,
+    "- Sluice and the pass-through Worker: `workerd serve`, a process each, objects on disk; engine: one, int8; all on one machine",
+    ...(hasPortkey ? [] : ["- the Portkey gateway was not installed and is left out"]),
     "",
-    ...toTable(pairs, random),
+    ...latencyTable(rounds, random),
+    "",
+    ...cpuTable(rounds, random),
   ].join("\n");
 }
 
-async function timePair(
-  requests: { readonly direct: TimedRequest; readonly gateway: TimedRequest },
+async function measureRound(
+  ways: readonly Way[],
+  request: { readonly body: string; readonly agent: Agent },
   random: Random,
-): Promise<Pair> {
-  const timings = { direct: NOT_TIMED, gateway: NOT_TIMED };
-  for (const way of shuffle(["direct", "gateway"] as const, random)) {
+): Promise<ReadonlyMap<Way["name"], Sample>> {
+  const samples = new Map<Way["name"], Sample>();
+  for (const { name, target, cpuMs } of shuffle(ways, random)) {
+    const usedMs = cpuMs();
     // oxlint-disable-next-line no-await-in-loop
-    timings[way] = await timeRequest(requests[way]);
+    const timing = await timeRequest({ ...target, ...request });
+    // oxlint-disable-next-line no-await-in-loop
+    await sleep(SETTLED_AFTER_MS);
+    samples.set(name, { ...timing, cpuMs: cpuMs() - usedMs });
   }
-  return timings;
+  return samples;
 }
-
-const NOT_TIMED: Timing = { firstTokenMs: Number.NaN, totalMs: Number.NaN };
 
 const WORDS = [
   "fox",
@@ -110,39 +120,5 @@ function aRequestBody(model: string, outputTokens: number, random: Random): obje
     messages: [{ role: "user", content: words.join(" ") }],
   };
 }
-
-function toTable(pairs: readonly Pair[], random: Random): readonly string[] {
-  const rows = (["firstTokenMs", "totalMs"] as const).flatMap((figure) =>
-    [0.5, 0.99].map((ratio) => {
-      const addedOf = (some: readonly Pair[]) =>
-        quantileOf(
-          some.map(({ gateway }) => gateway[figure]),
-          ratio,
-        ) -
-        quantileOf(
-          some.map(({ direct }) => direct[figure]),
-          ratio,
-        );
-      const direct = quantileOf(
-        pairs.map((pair) => pair.direct[figure]),
-        ratio,
-      );
-      const gateway = quantileOf(
-        pairs.map((pair) => pair.gateway[figure]),
-        ratio,
-      );
-      const name = figure === "firstTokenMs" ? "TTFT" : "whole answer";
-      const added = `**${addedOf(pairs).toFixed(2)}** ${toText(bootstrapInterval(pairs, addedOf, random))}`;
-      return `| ${name} | p${ratio * 100} | ${direct.toFixed(2)} | ${gateway.toFixed(2)} | ${added} |`;
-    }),
-  );
-  return [
-    "| | | engine alone, ms | through the gateway, ms | added, ms [95 % interval] |",
-    "|---|---|---|---|---|",
-    ...rows,
-  ];
-}
-
-const toText = ({ low, high }: Interval) => `[${low.toFixed(2)}, ${high.toFixed(2)}]`;
 
 await runProgram({ flags: FLAGS, help: HELP, run: runBenchmark });

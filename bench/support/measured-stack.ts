@@ -14,11 +14,16 @@ import { ENGINE_HEADERS } from "../../src/protocol/headers.ts";
 import { takeFreePorts } from "../../test/support/free-ports.ts";
 import { writeLocalConfiguration } from "../../test/support/local-configuration.ts";
 import type { TimedRequest } from "./timed-request.ts";
-import { planWorkerdChild } from "./workerd-child.ts";
+import { planWorkerdChild, workerdCommand } from "./workerd-child.ts";
 
 /** Two ways to one engine: straight, and through the gateway. */
 export interface MeasuredStack {
   readonly model: string;
+  readonly engineUrl: string;
+  /** What is in it is removed when the measurement is over. */
+  readonly folder: string;
+  /** The command line of the gateway's process. */
+  readonly gatewayCommand: readonly string[];
   readonly direct: Pick<TimedRequest, "url" | "headers">;
   readonly gateway: Pick<TimedRequest, "url" | "headers">;
 }
@@ -44,8 +49,12 @@ export async function withMeasuredStack<Result>(
     const { plan, demoKey } = await planOneEngine(file, secrets);
     const [engine] = plan.engines;
     assert(engine !== undefined, "a plan for one replica has an engine");
+    const childPlan = await planWorkerdChild(address, folder, secrets);
     const stack: MeasuredStack = {
       model: demoKey.model,
+      engineUrl: engine.endpointUrl,
+      folder: folder.path,
+      gatewayCommand: workerdCommand(folder),
       direct: {
         url: `${engine.endpointUrl}${ROUTE}`,
         headers: {
@@ -63,7 +72,7 @@ export async function withMeasuredStack<Result>(
       {
         plan,
         toPortNeed: ({ name, host, port }) => ({ host, port, needer: name, ...PORT_REMEDIES }),
-        gateway: { address, childPlan: await planWorkerdChild(address, folder, secrets) },
+        gateway: { address, childPlan },
         secrets,
         engineOptions: { precision: "int8", modelFolder: undefined, buildFolder },
         report: () => undefined,

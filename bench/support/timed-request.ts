@@ -14,10 +14,13 @@ export interface TimedRequest {
 export interface Timing {
   readonly firstTokenMs: number;
   readonly totalMs: number;
+  /** Deltas that carried text. */
+  readonly chunks: number;
 }
 
 // The first delta that carries text. It may arrive in pieces, so all that has come is searched.
-const FIRST_TOKEN = /"content":"(?!")/;
+const TOKEN = /"content":"(?!")/;
+const TOKENS = new RegExp(TOKEN, "g");
 const ANSWER_WITHIN_MS = 30_000;
 
 /** Sends one request and reads its stream to the end. Rejects if that is not a whole answer. */
@@ -43,14 +46,14 @@ export function timeRequest({ url, headers, body, agent }: TimedRequest): Promis
       response.on("error", reject);
       response.on("data", (piece: string) => {
         text += piece;
-        if (firstTokenMs === undefined && FIRST_TOKEN.test(text)) {
+        if (firstTokenMs === undefined && TOKEN.test(text)) {
           firstTokenMs = performance.now() - sentAtMs;
         }
       });
       response.on("end", () => {
         const totalMs = performance.now() - sentAtMs;
         if (firstTokenMs !== undefined && text.trimEnd().endsWith("data: [DONE]")) {
-          resolve({ firstTokenMs, totalMs });
+          resolve({ firstTokenMs, totalMs, chunks: text.match(TOKENS)?.length ?? 0 });
         } else {
           reject(new Error(`Status ${response.statusCode}, not a whole answer: ${text}`));
         }

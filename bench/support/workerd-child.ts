@@ -34,24 +34,29 @@ export async function planWorkerdChild(
   const platform = Platform.parse(
     unstable_readConfig({ config: join(PACKAGE_ROOT, "wrangler.toml") }),
   );
-  const configFile = join(folder.path, "workerd.capnp");
+  const configFile = configFileIn(folder);
   const variables = Object.keys({ SLUICE_MODE: "", ...secrets });
   writeFileSync(configFile, toWorkerdConfig(platform, address, folder.path, variables));
-  const workerd = z
-    .object({ default: z.string() })
-    .parse(createRequire(import.meta.url)("workerd")).default;
+  const keeper = join(PACKAGE_ROOT, "cli", "keeper.mjs");
   return {
-    command: [
-      process.execPath,
-      join(PACKAGE_ROOT, "cli", "keeper.mjs"),
-      folder.path,
-      workerd,
-      "serve",
-      configFile,
-    ],
+    command: [process.execPath, keeper, folder.path, ...workerdCommand(folder)],
     folder: folder.path,
     environment: { PATH: process.env["PATH"], SLUICE_MODE: "local", ...secrets },
   };
+}
+
+/** The command line of the process itself, as the keeper starts it. */
+export function workerdCommand(folder: RunFolder): readonly string[] {
+  return [workerdBinary(), "serve", configFileIn(folder)];
+}
+
+/** Where the `workerd` of our own dependencies lies. */
+export function workerdBinary(): string {
+  return z.object({ default: z.string() }).parse(createRequire(import.meta.url)("workerd")).default;
+}
+
+function configFileIn(folder: RunFolder): string {
+  return join(folder.path, "workerd.capnp");
 }
 
 /** Variables are read from the environment, so that no secret is written down. */
