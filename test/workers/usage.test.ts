@@ -108,6 +108,58 @@ describe("GET /v1/usage", () => {
   });
 });
 
+describe("GET /admin/v1/tenants/{tenant}/usage", () => {
+  const exportOf = (tenantId: string, query = "", init: RequestInit = {}) =>
+    fetchGateway(`/admin/v1/tenants/${tenantId}/usage${query}`, {
+      headers: ADMIN,
+      ...init,
+    });
+
+  test("tells every counted request, page by page", async () => {
+    const { ask, upstream, tenantId } = await aGateway();
+    await upstream.answerWith(wholeAnswer("a"), streamThatGoesOn(["a"], { kind: "end" }));
+    const first = await ask(WHOLE);
+    await (await ask(STREAM)).text();
+    const page = await exportOf(tenantId, "?limit=1");
+    expect(page.headers.get("content-type")).toBe("application/x-ndjson");
+    expect(JSON.parse(await page.text())).toEqual({
+      number: 1,
+      request_id: first.headers.get("x-request-id"),
+      key: expect.any(String),
+      model: "sluice-tiny",
+      began_at: expect.stringMatching(/Z$/),
+      settled_at: expect.stringMatching(/Z$/),
+      how: "counted",
+      prompt_tokens: 12,
+      completion_tokens: 3,
+      cached_tokens: 0,
+      estimated: false,
+    });
+    expect(JSON.parse(await (await exportOf(tenantId, "?after=1")).text())).toMatchObject({
+      number: 2,
+      how: "estimated",
+      completion_tokens: 1,
+    });
+    expect(await (await exportOf(tenantId, "?after=2")).text()).toBe("");
+  });
+
+  test("needs the admin key, a tenant that exists and a page that makes sense", async () => {
+    const { key, tenantId } = await aGateway();
+    const headers = { authorization: `Bearer ${key}` };
+    const statuses = await Promise.all([
+      exportOf(tenantId, "", { headers }),
+      exportOf("nobody"),
+      exportOf(tenantId, "?limit=1001"),
+      exportOf(tenantId, "?limit=0"),
+      exportOf(tenantId, "?after=-1"),
+      exportOf(tenantId, "", { method: "DELETE", headers: ADMIN }),
+    ]);
+    expect(statuses.map(({ status }) => status)).toEqual([401, 404, 400, 400, 400, 405]);
+  });
+});
+
+const ADMIN = { authorization: `Bearer ${env.SLUICE_ADMIN_KEY}` };
+
 describe("what a request is counted as", () => {
   test("that its pool refuses is nothing", async () => {
     const gateway = await aGateway({ replica: { report: prefillingAt(1000) } });
