@@ -1,62 +1,67 @@
-import type { Settlement } from "../src/tenants/rate-limits.ts";
+import type { LimitsMax } from "../src/tenants/tenant-limits.ts";
+import type { UsageEnding } from "../src/tenants/usage-ending.ts";
+import type { UsageRow } from "../src/tenants/usage-rows.ts";
 import type { Call } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
-import { giveBackOnce } from "./give-back-once.ts";
+import { LedgerLine } from "./ledger-line.ts";
 import { limitProblem } from "./refusal.ts";
 
-/** A call's place among those of its tenant, and what it has reserved of the tenant's tokens. */
+/** A call's place among those of its tenant, what it has reserved, and its row in the ledger. */
 export interface HeldPermit {
   /**
-   * Gives the place back and settles the tokens; `undefined` leaves them as reserved. Never rejects;
-   * only the first call counts.
+   * Resolves when it is on disk that the call has begun: before that its client must see no token.
+   * Never rejects.
    */
-  release(settlement: Settlement | undefined): Promise<void>;
+  readonly recorded: Promise<void>;
+  /**
+   * Gives the place back at once, and settles what the call has used; resolves when that is on disk.
+   * Never rejects; only the first call counts.
+   */
+  release(ending: UsageEnding): Promise<void>;
 }
 
 /**
  * Takes all that the tenant's limits ask for in one call of its object, or throws
- * `rate_limit_exceeded`.
+ * `rate_limit_exceeded` or `insufficient_quota`.
  */
 export async function acquirePermit(call: Call, env: Env): Promise<HeldPermit> {
-  const { requestId, tenant, tokensMax, record } = call;
-  const { concurrencyMax, requestsPerMinuteMax, tokensPerMinuteMax } = tenant;
-  const limitsMax = {
-    ...(concurrencyMax !== undefined && { concurrencyMax }),
-    ...(requestsPerMinuteMax !== undefined && { requestsPerMinuteMax }),
-    ...(tokensPerMinuteMax !== undefined && { tokensPerMinuteMax }),
-  };
-  if (Object.keys(limitsMax).length === 0) return { release: async () => {} };
-  const tenantObject = env.TENANTS.getByName(tenant.tenantId);
-  const answer = await tenantObject.acquire({ requestId, tokensMax, limitsMax });
+  const { tenant, record } = call;
+  const row = rowOf(call);
+  const tenantOf = () => env.TENANTS.getByName(tenant.tenantId);
+  const answer = await tenantOf().acquire({ row, limitsMax: limitsMaxOf(call) });
   // Copied, since what an answer brings goes when its stub is disposed of.
   record.standings = { ...answer.standings };
   if (answer.kind === "rejected") {
     record.limitedBy = answer.limit;
     throw new GatewayError(limitProblem(answer, call));
   }
-  const { permit } = answer;
-  return { release: giveBackOnce(permit, (settlement) => permit.release(settlement)) };
+  return new LedgerLine({
+    row,
+    permit: answer.permit,
+    tenantOf,
+    outputTokens: () => record.stream?.outputTokens ?? 0,
+  });
 }
 
-/**
- * What a call took of its tenant's tokens that has an answer, be it broken. Without the replica's own
- * counts a chunk is a token, and of an answer that came whole nobody can say more than its bound.
- */
-export function settlementOfAnswer({ record, promptTokens }: Call): Settlement | undefined {
-  const { usage, stream } = record;
-  if (usage !== undefined) {
-    return { kind: "used", tokens: usage.prompt_tokens + usage.completion_tokens };
-  }
-  return stream && { kind: "used", tokens: promptTokens + stream.outputTokens };
+function limitsMaxOf({ tenant }: Call): LimitsMax {
+  const { concurrencyMax, requestsPerMinuteMax, tokensPerMinuteMax, tokensPerMonthMax } = tenant;
+  return {
+    ...(concurrencyMax !== undefined && { concurrencyMax }),
+    ...(requestsPerMinuteMax !== undefined && { requestsPerMinuteMax }),
+    ...(tokensPerMinuteMax !== undefined && { tokensPerMinuteMax }),
+    ...(tokensPerMonthMax !== undefined && { tokensPerMonthMax }),
+  };
 }
 
-/**
- * What a call took that ends without an answer: nothing when it never reached a replica, and nothing
- * but the request where a replica failed. Who leaves has made one compute all the same.
- */
-export function settlementOfFailure(call: Call): Settlement | undefined {
-  const { record, watch } = call;
-  if (record.attempts === 0) return { kind: "refunded" };
-  return watch.reason === "client-gone" ? settlementOfAnswer(call) : { kind: "used", tokens: 0 };
+function rowOf({ requestId, keyName, model, promptTokens, tokensMax }: Call): UsageRow {
+  const { modelId } = model;
+  return {
+    requestId,
+    keyName,
+    modelId,
+    beganAtMs: Date.now(),
+    promptTokens,
+    tokensMax,
+  };
 }

@@ -17,6 +17,8 @@ export interface CheckedRequest {
   readonly operation: Operation;
   readonly requestId: RequestId;
   readonly tenant: LiveTenant;
+  /** Of the key that it came with. */
+  readonly keyName: string;
   readonly model: LiveModel;
   /** The tenant's part in the model's pool. */
   readonly share: TenantShare;
@@ -75,7 +77,7 @@ export interface CallRecord {
   rejectedFor: Rejection["reason"] | undefined;
   /** How the tenant's limits stood when they were asked, and which of them refused. */
   standings: RateStandings;
-  limitedBy: keyof RateStandings | "concurrency" | undefined;
+  limitedBy: keyof RateStandings | "concurrency" | "month" | undefined;
   /** Why the answer is not whole; absent for a whole one. */
   problem: Problem | undefined;
 }

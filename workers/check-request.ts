@@ -28,7 +28,7 @@ export async function checkRequest(
 ): Promise<CheckedRequest> {
   const { operation, requestId, record } = opened;
   const access = await authenticate(request.headers, edge.env, edge.settings, record.arrivedAtMs);
-  const { tenant } = access;
+  const { tenant, keyName } = access;
   record.tenantId = tenant.tenantId;
 
   const uploadBeginsAtMs = Date.now();
@@ -48,6 +48,7 @@ export async function checkRequest(
     operation,
     requestId,
     tenant,
+    keyName,
     model,
     share: shareOf(tenant, model.poolId),
     upstreamBody: upstreamBodyOf(body, upstreamModel),

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { DurableObject } from "cloudflare:workers";
-import type { PoolId } from "../src/protocol/ids.ts";
+import type { PoolId, TenantId } from "../src/protocol/ids.ts";
 import type { LivePool, TenantAccess } from "../src/tenants/live-configuration.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "../src/tenants/live-configuration.ts";
 import type { Env } from "./env.ts";
@@ -105,6 +105,11 @@ export class DirectoryObject extends DurableObject<Env> {
     const pool = directory?.configuration.pools.find((candidate) => candidate.poolId === poolId);
     if (directory === undefined || pool === undefined) return undefined;
     return { version: directory.version, pool };
+  }
+
+  async hasTenant(tenantId: TenantId): Promise<boolean> {
+    const tenants = this.#load()?.configuration.tenants ?? [];
+    return tenants.some((tenant) => tenant.tenantId === tenantId);
   }
 
   async summary(): Promise<DirectorySummary> {

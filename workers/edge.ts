@@ -12,6 +12,7 @@ import { listModels, retrieveModel } from "./routes/models.ts";
 import { tellMetrics } from "./routes/metrics.ts";
 import { performOperation } from "./routes/operation.ts";
 import { connectReplica } from "./routes/pools.ts";
+import { tellUsage } from "./routes/usage.ts";
 import { settingsOf } from "./settings.ts";
 
 export { DirectoryObject } from "./directory-object.ts";
@@ -34,6 +35,7 @@ app.options("*", (c) => preflightResponse(c.req.raw.headers));
 for (const operation of OPERATIONS) route("POST", operation.path, performOperation(operation));
 route("GET", "/v1/models", listModels);
 route("GET", "/v1/models/:id{.+}", retrieveModel);
+route("GET", "/v1/usage", tellUsage);
 route("GET", "/internal/pools/:pool", connectReplica);
 route("GET", "/health", (c) => {
   settingsOf(c.env);

@@ -2,6 +2,7 @@ import type { Rejection } from "../src/pool/offer.ts";
 import type { Problem } from "../src/protocol/errors.ts";
 import { cappedRetryMs } from "../src/protocol/errors.ts";
 import { ttftLimitMs } from "../src/slo/deadlines.ts";
+import type { LiveTenant } from "../src/tenants/live-configuration.ts";
 import type { LimitsVerdict } from "../src/tenants/tenant-limits.ts";
 import type { CheckedRequest } from "./call.ts";
 
@@ -13,6 +14,7 @@ export function limitProblem(
   { limit, retryAfterMs, standings }: LimitRejection,
   { tenant, tokensMax }: Pick<CheckedRequest, "tenant" | "tokensMax">,
 ): Problem {
+  if (limit === "month") return monthProblem(tenant, tokensMax);
   const code = "rate_limit_exceeded";
   if (retryAfterMs === Infinity) {
     const message =
@@ -33,6 +35,17 @@ export function limitProblem(
     code,
     message: `The tenant's limit of ${reached[limit]}. Please try again in ${seconds}s.`,
     retryAfterMs,
+  };
+}
+
+/** Trying again helps only when the month is over, and clients shall not do so until then. */
+function monthProblem({ tokensPerMonthMax }: LiveTenant, tokensMax: number): Problem {
+  return {
+    code: "insufficient_quota",
+    message:
+      `The tenant's limit of ${tokensPerMonthMax} tokens per month leaves no room for a request that ` +
+      `may take ${tokensMax}: GET /v1/usage tells what is used`,
+    shouldRetry: false,
   };
 }
 

@@ -66,6 +66,8 @@ export async function relay(
     if (kind === "event-too-large") text += stream.fail({ code: "upstream_error" });
     if (stream.isOver) break;
     if (text !== "") {
+      // oxlint-disable-next-line no-await-in-loop -- it waits at most once
+      await line.recorded;
       watch.expectBy(nowMs + limits.unreadMs);
       // oxlint-disable-next-line no-await-in-loop -- a slow client slows its replica down
       await client.send(text);

@@ -2,7 +2,7 @@ import type { ReplicaId } from "../src/protocol/ids.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
 import type { HeldLease } from "./acquire.ts";
 import { acquireLease } from "./acquire.ts";
-import { acquirePermit, settlementOfFailure } from "./acquire-permit.ts";
+import { acquirePermit } from "./acquire-permit.ts";
 import type { Call } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
@@ -10,6 +10,7 @@ import type { ReceiveAnswer } from "./reception.ts";
 import type { Settings } from "./settings.ts";
 import type { Serving } from "./try-replica.ts";
 import { tryReplica } from "./try-replica.ts";
+import { endingOfFailure } from "./usage-ending-of.ts";
 
 /** Replicas that one call may be given to, all of them before its client has seen anything. */
 const ATTEMPTS_MAX = 3;
@@ -38,7 +39,7 @@ export async function serveCall(
   try {
     await tryReplicas({ call, receive, permit, settings }, env);
   } finally {
-    await permit.release(settlementOfFailure(call));
+    await permit.release(endingOfFailure(call));
   }
 }
 

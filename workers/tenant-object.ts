@@ -1,9 +1,18 @@
 import { DurableObject } from "cloudflare:workers";
+import type { RequestId } from "../src/protocol/ids.ts";
 import { RateLimits } from "../src/tenants/rate-limits.ts";
-import type { LimitedRequest, LimitsVerdict } from "../src/tenants/tenant-limits.ts";
+import type { LimitedRequest, LimitsHold, LimitsVerdict } from "../src/tenants/tenant-limits.ts";
 import { TenantLimits } from "../src/tenants/tenant-limits.ts";
+import type { UsageEnding } from "../src/tenants/usage-ending.ts";
+import type { MonthStanding } from "../src/tenants/usage-ledger.ts";
+import { ROW_SILENCE_MS_MAX } from "../src/tenants/usage-ledger.ts";
+import type { SettledRow, UsageRow } from "../src/tenants/usage-rows.ts";
+import type { UsageTotals } from "../src/tenants/usage-totals.ts";
+import { noUsage } from "../src/tenants/usage-totals.ts";
 import type { Env } from "./env.ts";
+import { logLine } from "./log.ts";
 import { StoredRates } from "./stored-rates.ts";
+import { StoredUsage } from "./stored-usage.ts";
 import { TenantPermit } from "./tenant-permit.ts";
 
 /** Whether a tenant's request may begin beside its others, and how the tenant's limits stand. */
@@ -15,41 +24,135 @@ export type PermitAnswer =
       readonly permit: TenantPermit;
     };
 
+/** What one key has used, and its tenant in the current month. */
+export interface KeyUsage {
+  readonly totals: UsageTotals;
+  readonly month: MonthStanding;
+  /** Requests of the tenant that are under way, or whose end is not known yet. */
+  readonly openCount: number;
+}
+
+/** How often the ledger is looked through for rows whose holders are gone. */
+const SWEEP_MS = ROW_SILENCE_MS_MAX;
+
 /**
  * The single writer of what one tenant uses, body of `TenantLimits`; found by tenant id.
  *
  * Permits live in memory: each one outstanding keeps the object there. When the object dies all
  * the same (a deploy, a crash), the requests under way are no longer counted as running, so for their
- * remaining time a tenant may run up to twice its limit; storing each permit would cost every
- * request a write to disk. What counts by the minute is stored, since the object forgets all in less
- * than that; requests that were under way then count as reserved until their minute is over.
+ * remaining time a tenant may run up to twice its limit. What counts by the minute is stored behind,
+ * since the object forgets all in less than that; requests that were under way then count as reserved
+ * until their minute is over. The ledger forgets nothing that anybody was told of: a request's row is
+ * on disk before its client sees a token, and what it used before its client sees the end.
  */
 export class TenantObject extends DurableObject<Env> {
-  readonly #stored: StoredRates;
+  readonly #storage: DurableObjectStorage;
+  readonly #rates: StoredRates;
+  readonly #usage: StoredUsage;
   readonly #limits: TenantLimits;
+  #hasAlarm = false;
 
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
-    this.#stored = new StoredRates(state.storage);
-    this.#limits = new TenantLimits(new RateLimits(this.#stored.load()));
+    this.#storage = state.storage;
+    this.#rates = new StoredRates(state.storage);
+    this.#usage = new StoredUsage(state.storage, Date.now());
+    this.#limits = new TenantLimits(new RateLimits(this.#rates.load()), this.#usage.ledger);
   }
 
   /**
-   * Asks for a place among the requests that the tenant may run at once, and for the most that this
-   * one can take of the tenant's minute: both or neither. Asking again for the same request takes
-   * nothing more.
+   * Asks for a place among the requests that the tenant may run at once, for the most that this one can
+   * take of the tenant's minute and month, and for its row in the ledger: all or nothing. It answers from
+   * memory. Asking again for the same request takes nothing more.
    */
   async acquire(request: LimitedRequest): Promise<PermitAnswer> {
     const verdict = this.#limits.acquire(request, Date.now());
     if (verdict.kind === "rejected") return verdict;
     const { hold, standings } = verdict;
-    // Who is limited in nothing but concurrency costs no write.
+    // Who is limited in nothing by the minute costs no write for it.
     const isRated = Object.keys(standings).length > 0;
-    if (isRated) this.#stored.saveSoon(this.#limits.ratesState);
-    const permit = new TenantPermit((settlement) => {
-      this.#limits.release(hold, settlement, Date.now());
-      if (isRated) this.#stored.saveSoon(this.#limits.ratesState);
+    if (isRated) this.#rates.saveSoon(this.#limits.ratesState);
+    const recorded = this.#save();
+    // Nobody may ask, and then it is not for this to end in an unhandled rejection.
+    recorded.catch(() => {});
+    const permit = new TenantPermit({
+      recorded: () => recorded,
+      released: (ending) => this.#release(hold, ending, isRated),
     });
     return { kind: "granted", standings, permit };
+  }
+
+  /** Takes a request's row down whose permit went with a former life of the object. */
+  async record(row: UsageRow): Promise<void> {
+    this.#usage.ledger.open(row, Date.now());
+    await this.#save();
+  }
+
+  /** Settles a request whose permit went likewise; what was settled before stays as it is. */
+  async settle(row: UsageRow, ending: UsageEnding): Promise<void> {
+    this.#usage.ledger.settle(row, ending, Date.now());
+    await this.#save();
+  }
+
+  /** Hears how far a request is that takes long. */
+  async checkpoint(requestId: RequestId, outputTokens: number): Promise<void> {
+    this.#usage.ledger.checkpoint(requestId, outputTokens, Date.now());
+    await this.#save();
+  }
+
+  /** Says what a key has used; of one that was never used nothing. */
+  async usageOf(keyName: string): Promise<KeyUsage> {
+    const { ledger } = this.#usage;
+    return {
+      totals: ledger.state.totalsByKey.get(keyName) ?? noUsage(),
+      month: ledger.monthStanding(Date.now()),
+      openCount: ledger.state.open.size,
+    };
+  }
+
+  /** Counted requests after one, oldest first, as far as they are kept. */
+  async settledAfter(number: number, countMax: number): Promise<readonly SettledRow[]> {
+    // What is told as counted must not be forgotten afterwards.
+    await this.#save();
+    return this.#usage.settledAfter(number, countMax);
+  }
+
+  /** Settles the requests whose holders are gone. */
+  override async alarm(): Promise<void> {
+    this.#hasAlarm = false;
+    const count = this.#usage.ledger.sweep(Date.now());
+    if (count > 0) logLine("error", "usage-orphaned", { count });
+    await this.#save();
+  }
+
+  async #release(
+    hold: LimitsHold,
+    ending: UsageEnding | undefined,
+    isRated: boolean,
+  ): Promise<void> {
+    this.#limits.release(hold, ending, Date.now());
+    if (isRated) this.#rates.saveSoon(this.#limits.ratesState);
+    // That nothing is to be counted is nothing to wait for.
+    if (ending !== undefined && ending.kind !== "refunded") await this.#save();
+    else this.#save().catch(() => {});
+  }
+
+  async #save(): Promise<void> {
+    this.#ensureAlarm();
+    try {
+      await this.#usage.saved();
+    } catch (error) {
+      logLine("error", "usage-not-stored", { details: String(error) });
+      this.ctx.abort("The usage ledger could not be stored");
+      throw error;
+    }
+  }
+
+  /** As long as rows are open somebody has to look whether their holders are gone, also after a crash. */
+  #ensureAlarm(): void {
+    if (this.#hasAlarm || this.#usage.ledger.state.open.size === 0) return;
+    this.#hasAlarm = true;
+    const set = this.#storage.setAlarm(Date.now() + SWEEP_MS, { allowUnconfirmed: true });
+    set.catch(() => (this.#hasAlarm = false));
   }
 }

@@ -1,27 +1,42 @@
 import { RpcTarget } from "cloudflare:workers";
-import type { Settlement } from "../src/tenants/rate-limits.ts";
+import type { UsageEnding } from "../src/tenants/usage-ending.ts";
+
+/** A permit's side of its tenant. */
+export interface PermitLine {
+  /** Resolves when it is on disk that the request has begun. */
+  readonly recorded: () => Promise<void>;
+  /** May be called more than once; the tenant's limits heed the first call. */
+  readonly released: (ending: UsageEnding | undefined) => Promise<void>;
+}
 
 /**
- * A request's place among those its tenant may run at once and what it has reserved of the
- * tenant's minute, given to the caller of `TenantObject.acquire`. The place comes back when the permit
- * is released or disposed of, as a `PoolLease` does; who does not say what the request used leaves it
- * charged with all that was reserved.
+ * A request's place among those its tenant may run at once, what it has reserved of the tenant's limits,
+ * and its row in the ledger, given to the caller of `TenantObject.acquire`. The place comes back when the
+ * permit is released or disposed of, as a `PoolLease` does. Who does not say what the request used
+ * leaves it charged with all that was reserved of the minute, and the ledger with what was last heard.
  */
 export class TenantPermit extends RpcTarget {
-  readonly #release: (settlement: Settlement | undefined) => void;
+  readonly #line: PermitLine;
 
-  /** `release` may be called more than once; the tenant's limits heed the first call. */
-  constructor(release: (settlement: Settlement | undefined) => void) {
+  constructor(line: PermitLine) {
     super();
-    this.#release = release;
+    this.#line = line;
   }
 
-  /** Gives the place back and says what was used, if that is known. Only the first call counts. */
-  async release(settlement?: Settlement): Promise<void> {
-    this.#release(settlement);
+  /** Waits until nothing can make the tenant forget that the request has begun. */
+  async recorded(): Promise<void> {
+    await this.#line.recorded();
+  }
+
+  /**
+   * Gives the place back at once and says how the request ended; resolves when that is on disk. Only the
+   * first call counts.
+   */
+  async release(ending?: UsageEnding): Promise<void> {
+    await this.#line.released(ending);
   }
 
   [Symbol.dispose](): void {
-    this.#release(undefined);
+    void this.#line.released(undefined);
   }
 }

@@ -4,7 +4,6 @@ import { attemptLimitMs } from "../src/slo/attempt-limit.ts";
 import { e2eLimitMs, stallMarkMs } from "../src/slo/deadlines.ts";
 import type { HeldLease } from "./acquire.ts";
 import type { HeldPermit } from "./acquire-permit.ts";
-import { settlementOfAnswer } from "./acquire-permit.ts";
 import { AttemptPatience } from "./attempt-patience.ts";
 import { outcomeOf } from "./attempt-outcome.ts";
 import type { Call } from "./call.ts";
@@ -12,6 +11,7 @@ import { startedAtMs } from "./call.ts";
 import type { Reception, ReceiveAnswer } from "./reception.ts";
 import { askReplica } from "./replica-request.ts";
 import type { Settings } from "./settings.ts";
+import { endingOfAnswer } from "./usage-ending-of.ts";
 
 /** A call on its way, with what it needs at every attempt. */
 export interface Serving {
@@ -62,10 +62,11 @@ export async function tryReplica(
       if (problem === undefined) return { kind: "failed", fault: reception.fault };
       return { kind: "failed", fault: { kind: "failure", problem, isRetryable: false } };
     }
-    const settlement = settlementOfAnswer(call);
-    const givenBack = Promise.all([lease.settle(outcome), permit.release(settlement)]);
+    const leaseSettled = lease.settle(outcome);
+    // Whoever sees the end can rely on it that what it cost is counted, whatever dies now.
+    await permit.release(endingOfAnswer(call));
     await reception.deliver();
-    await givenBack;
+    await leaseSettled;
     return { kind: "answered" };
   } finally {
     patience?.end();
@@ -85,7 +86,7 @@ function noteDispatch({ record }: Call, dispatch: Dispatch): void {
 
 /** Returns what came of the replica's answer, as far as it goes before the client sees its end. */
 async function receiveAnswer(
-  { call, receive, settings }: Serving,
+  { call, receive, settings, permit }: Serving,
   lease: HeldLease,
   { displaced, patience }: { displaced: AbortSignal; patience: AttemptPatience | undefined },
 ): Promise<Reception> {
@@ -101,6 +102,7 @@ async function receiveAnswer(
   const { forecast } = lease.dispatch;
   return receive(answer.body, {
     signal,
+    recorded: permit.recorded,
     onFirstToken,
     stallMarkMs: stallMarkMs(call.tenant.targets, forecast.tpotMs),
     onStall: () => void lease.stalled(),

@@ -87,6 +87,11 @@ export const ERRORS = {
     type: "rate_limit_error",
     message: "The tenant's limit is reached",
   },
+  insufficient_quota: {
+    status: 429,
+    type: "insufficient_quota",
+    message: "The tenant's quota is used up",
+  },
   server_is_overloaded: {
     status: 503,
     type: "service_unavailable_error",

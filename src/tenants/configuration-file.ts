@@ -33,6 +33,7 @@ const {
   requestsMax,
   requestsPerMinuteMax,
   tokensPerMinuteMax,
+  tokensPerMonthMax,
   weightMax,
   weightMin,
 } = CONFIGURATION_LIMITS;
@@ -121,6 +122,7 @@ export const LimitsSection = section({
     max: requestsPerMinuteMax,
   }).exactOptional(),
   tokens_per_minute: countNotation("tokens", { min: 1, max: tokensPerMinuteMax }).exactOptional(),
+  tokens_per_month: countNotation("tokens", { min: 1, max: tokensPerMonthMax }).exactOptional(),
 });
 export type LimitsSection = z.infer<typeof LimitsSection>;
 

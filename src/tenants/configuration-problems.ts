@@ -41,7 +41,7 @@ const SECTIONS: ReadonlyMap<string, Section> = new Map([
   ],
   ["tenants.*.share", { known: Object.keys(ShareSection.shape), notYet: [] }],
   ["tenants.*.keys.*", { known: Object.keys(KeySection.shape), notYet: ["scopes"] }],
-  ["tenants.*.limits", { known: Object.keys(LimitsSection.shape), notYet: ["tokens_per_month"] }],
+  ["tenants.*.limits", { known: Object.keys(LimitsSection.shape), notYet: [] }],
 ]);
 
 /** What these hold must not appear in a message, a log or a terminal. */

@@ -88,10 +88,12 @@ function resolve(
 
 function limitsMaxOf(limits: LimitsSection = {}): LimitsMax {
   const { concurrency, requests_per_minute: requests, tokens_per_minute: tokens } = limits;
+  const { tokens_per_month: tokensOfMonth } = limits;
   return {
     ...(concurrency !== undefined && { concurrencyMax: concurrency }),
     ...(requests !== undefined && { requestsPerMinuteMax: requests }),
     ...(tokens !== undefined && { tokensPerMinuteMax: tokens }),
+    ...(tokensOfMonth !== undefined && { tokensPerMonthMax: tokensOfMonth }),
   };
 }
 

@@ -24,6 +24,7 @@ export const CONFIGURATION_LIMITS = {
   /** Of one tenant. */
   requestsPerMinuteMax: 10_000_000,
   tokensPerMinuteMax: 1_000_000_000_000,
+  tokensPerMonthMax: 1_000_000_000_000_000,
   /** Requests that may wait in one pool. */
   queueMax: 10_000,
 } as const;
@@ -99,6 +100,7 @@ export const LiveTenant = z.strictObject({
     .positive()
     .max(CONFIGURATION_LIMITS.tokensPerMinuteMax)
     .exactOptional(),
+  tokensPerMonthMax: z.int().positive().max(CONFIGURATION_LIMITS.tokensPerMonthMax).exactOptional(),
 });
 export type LiveTenant = z.infer<typeof LiveTenant>;
 

@@ -1,32 +1,30 @@
-import type { RequestId } from "../protocol/ids.ts";
 import type { PermitHold } from "./permits.ts";
 import { TenantPermits } from "./permits.ts";
-import type {
-  RateLimitsState,
-  RatesMax,
-  RateStandings,
-  Reservation,
-  Settlement,
-} from "./rate-limits.ts";
+import type { RateLimitsState, RatesMax, RateStandings, Reservation } from "./rate-limits.ts";
 import { RateLimits } from "./rate-limits.ts";
+import type { UsageEnding } from "./usage-ending.ts";
+import { settlementOf } from "./usage-ending.ts";
+import { UsageLedger } from "./usage-ledger.ts";
+import type { UsageRow } from "./usage-rows.ts";
 
 /** What a tenant may use; what is absent is not limited. */
 export interface LimitsMax extends RatesMax {
   /** Requests that may run at once. */
   readonly concurrencyMax?: number;
+  /** Tokens of a month in UTC. */
+  readonly tokensPerMonthMax?: number;
 }
 
 /** A request that asks to begin. */
 export interface LimitedRequest {
-  readonly requestId: RequestId;
-  /** The most that it can take, prompt and output together. */
-  readonly tokensMax: number;
+  readonly row: UsageRow;
   readonly limitsMax: LimitsMax;
 }
 
 /** One caller's claim on what a request was granted. */
 export interface LimitsHold {
   readonly permit: PermitHold;
+  readonly row: UsageRow;
   /** Absent for the second caller of one request, which counts once. */
   readonly reservation: Reservation | undefined;
 }
@@ -36,25 +34,30 @@ export type LimitsVerdict = { readonly standings: RateStandings } & (
   | { readonly kind: "granted"; readonly hold: LimitsHold }
   | {
       readonly kind: "rejected";
-      readonly limit: "concurrency" | "requests" | "tokens";
-      /** `Infinity` for a request that is larger than the whole limit. */
+      readonly limit: "concurrency" | "requests" | "tokens" | "month";
+      /** `Infinity` for a request that is larger than the whole limit, and for a month's. */
       readonly retryAfterMs: number;
     }
 );
 
+/** When to ask again while the ledger is full, which is never a tenant's own doing. */
+const LEDGER_FULL_RETRY_MS = 1_000;
+
 /**
- * All that a tenant may use, decided in one place: a request is granted its permit and its
- * reservation together, or takes neither.
+ * All that a tenant may use and has used, decided in one place: a request is granted its permit, its
+ * reservation and its row in the ledger together, or takes none of them.
  */
 export class TenantLimits {
   readonly #permits = new TenantPermits();
   readonly #rates: RateLimits;
+  readonly ledger: UsageLedger;
 
-  constructor(rates: RateLimits = new RateLimits()) {
+  constructor(rates: RateLimits = new RateLimits(), ledger: UsageLedger = new UsageLedger()) {
     this.#rates = rates;
+    this.ledger = ledger;
   }
 
-  /** What has to outlive a restart; permits end with those who hold them. */
+  /** What has to outlive a restart, beside the ledger; permits end with those who hold them. */
   get ratesState(): RateLimitsState {
     return this.#rates.state;
   }
@@ -64,26 +67,53 @@ export class TenantLimits {
     return { ...verdict, standings: this.#rates.standings(request.limitsMax, nowMs) };
   }
 
-  /** Lets go of a permit, and says what the request took, if that is known. */
-  release(hold: LimitsHold, settlement: Settlement | undefined, nowMs: number): void {
-    this.#permits.release(hold.permit, nowMs);
-    if (hold.reservation === undefined || settlement === undefined) return;
-    this.#rates.settle(hold.reservation, settlement, nowMs);
+  /** Lets go of a permit, and says how the request ended, if that is known. Only the first ending counts. */
+  release(hold: LimitsHold, ending: UsageEnding | undefined, nowMs: number): void {
+    const { permit, row, reservation } = hold;
+    this.#permits.release(permit, nowMs);
+    if (ending !== undefined) {
+      this.ledger.settle(row, ending, nowMs);
+    } else if (!this.#permits.isHeld(row.requestId, nowMs)) {
+      this.ledger.letGo(row.requestId, nowMs);
+    }
+    const settlement = ending && settlementOf(ending);
+    if (reservation === undefined || settlement === undefined) return;
+    this.#rates.settle(reservation, settlement, nowMs);
   }
 
   checkInvariants(): void {
     this.#permits.checkInvariants();
     this.#rates.checkInvariants();
+    this.ledger.checkInvariants();
   }
 
-  #decide({ requestId, tokensMax, limitsMax }: LimitedRequest, nowMs: number) {
+  #decide({ row, limitsMax }: LimitedRequest, nowMs: number) {
+    const { requestId, tokensMax } = row;
     const { concurrencyMax = Infinity } = limitsMax;
     const isKnown = this.#permits.isHeld(requestId, nowMs);
-    const obstacle = isKnown ? undefined : this.#rates.obstacleTo(tokensMax, limitsMax, nowMs);
+    const obstacle = isKnown ? undefined : this.#obstacleTo(tokensMax, limitsMax, nowMs);
     if (obstacle !== undefined) return { kind: "rejected", ...obstacle } as const;
     const verdict = this.#permits.acquire({ requestId, concurrencyMax }, nowMs);
     if (verdict.kind === "rejected") return { ...verdict, limit: "concurrency" } as const;
+    if (this.ledger.open(row, nowMs) === "full") {
+      this.#permits.release(verdict.hold, nowMs);
+      return {
+        kind: "rejected",
+        limit: "concurrency",
+        retryAfterMs: LEDGER_FULL_RETRY_MS,
+      } as const;
+    }
     const reservation = isKnown ? undefined : this.#rates.reserve(tokensMax, limitsMax, nowMs);
-    return { kind: "granted", hold: { permit: verdict.hold, reservation } } as const;
+    return { kind: "granted", hold: { permit: verdict.hold, row, reservation } } as const;
+  }
+
+  /** A used-up month comes first: no minute that passes helps against it. */
+  #obstacleTo(tokensMax: number, limitsMax: LimitsMax, nowMs: number) {
+    const { tokensPerMonthMax = Infinity } = limitsMax;
+    const { tokens, reservedTokens } = this.ledger.monthStanding(nowMs);
+    if (tokens + reservedTokens + tokensMax > tokensPerMonthMax) {
+      return { limit: "month", retryAfterMs: Infinity } as const;
+    }
+    return this.#rates.obstacleTo(tokensMax, limitsMax, nowMs);
   }
 }

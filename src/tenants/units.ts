@@ -13,7 +13,7 @@ const EXPONENTS: ReadonlyMap<string, number> = new Map([
   ["G", 9],
 ]);
 
-const MS_PER_DAY = 86_400_000;
+export const MS_PER_DAY = 86_400_000;
 
 /** Reads a duration such as `300ms`, `1.5s`, `2m` or `1h`; undefined for anything else. */
 export function parseDurationMs(text: string): number | undefined {
@@ -57,7 +57,7 @@ function daysInMonth(year: number, month: number): number {
  * Counts days of the Gregorian calendar from 1970-01-01. Years begin in March here, so that the leap
  * day comes last and a month's first day is a linear function of the month.
  */
-function daysSinceEpoch(year: number, month: number, day: number): number {
+export function daysSinceEpoch(year: number, month: number, day: number): number {
   const marchYear = month > 2 ? year : year - 1;
   const monthsSinceMarch = (month + 9) % 12;
   const dayOfYear = Math.floor((153 * monthsSinceMarch + 2) / 5) + day - 1;

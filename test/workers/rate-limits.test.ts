@@ -1,6 +1,5 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, test, vi } from "vitest";
-import { RequestId } from "../../src/protocol/ids.ts";
 import { refusal, streamThatGoesOn, tokenFrame } from "./support/answers.ts";
 import type { GatewayWish, TestGateway } from "./support/gateway.ts";
 import {
@@ -11,7 +10,7 @@ import {
   readEvents,
   WAIT,
 } from "./support/gateway.ts";
-import { settlesAt, skipTime, usedOf } from "./support/limits.ts";
+import { aRow, settlesAt, skipTime, usedOf } from "./support/limits.ts";
 import { prefillingAt } from "./support/replica.ts";
 import {
   EVENT_STREAM_HEAD,
@@ -47,14 +46,13 @@ const vectors = jsonAnswer({
 /** Takes all places that a tenant has left of so many, counts them and gives them back. */
 async function placesOf({ tenantId }: TestGateway, concurrencyMax: number): Promise<number> {
   const asked = Array.from({ length: 2 * concurrencyMax }, () => {
-    const requestId = RequestId.parse(crypto.randomUUID());
     const limitsMax = { concurrencyMax };
-    return env.TENANTS.getByName(tenantId).acquire({ requestId, tokensMax: 1, limitsMax });
+    return env.TENANTS.getByName(tenantId).acquire({ row: aRow({ tokensMax: 1 }), limitsMax });
   });
   const permits = (await Promise.all(asked)).flatMap((answer) =>
     answer.kind === "granted" ? [answer.permit] : [],
   );
-  await Promise.all(permits.map((permit) => permit.release()));
+  await Promise.all(permits.map((permit) => permit.release({ kind: "refunded" })));
   return permits.length;
 }
 

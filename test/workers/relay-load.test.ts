@@ -56,6 +56,7 @@ function relayed(body: ReadableStream<Uint8Array>) {
   });
   const line = {
     signal: watch.signal,
+    recorded: Promise.resolve(),
     onFirstToken: () => {},
     stallMarkMs: 60_000,
     onStall: () => {},

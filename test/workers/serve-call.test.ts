@@ -12,6 +12,7 @@ import { serveCall } from "../../workers/serve-call.ts";
 import { settingsOf } from "../../workers/settings.ts";
 import type { TestGateway } from "./support/gateway.ts";
 import { aGateway, CHAT_PATH } from "./support/gateway.ts";
+import { aRow } from "./support/limits.ts";
 import { wholeAnswer } from "./support/upstream.ts";
 
 const edge = { env, settings: settingsOf(env) };
@@ -31,8 +32,7 @@ async function aCall({ key, modelId }: TestGateway): Promise<Call> {
 
 /** A request that finds a place only if no other runs. */
 const theOnly = (requestId: RequestId) => ({
-  requestId,
-  tokensMax: 1,
+  row: aRow({ requestId }),
   limitsMax: { concurrencyMax: 1 },
 });
 
@@ -96,7 +96,7 @@ describe("serveCall", () => {
     expect(await gateway.upstream.requests()).toEqual([]);
   });
 
-  test("takes no permit of a tenant that has no limit", async () => {
+  test("serves a tenant that has no limit", async () => {
     const gateway = await aGateway();
     await gateway.upstream.answerWith(wholeAnswer("a"));
     const call = await aCall(gateway);

@@ -3,14 +3,13 @@ import { env } from "cloudflare:workers";
 import { describe, expect, test, vi } from "vitest";
 import { RequestId } from "../../src/protocol/ids.ts";
 import { WAIT } from "./support/gateway.ts";
-import { skipTime, usedOf } from "./support/limits.ts";
+import { aRow, skipTime, usedOf } from "./support/limits.ts";
 
 const requestIdOf = (index: number) => RequestId.parse(`req-${index}`);
 
 /** A request of a tenant that is limited in nothing but what it may run at once. */
 const aRequest = (index: number, concurrencyMax: number) => ({
-  requestId: requestIdOf(index),
-  tokensMax: 10,
+  row: aRow({ requestId: requestIdOf(index) }),
   limitsMax: { concurrencyMax },
 });
 
@@ -84,7 +83,10 @@ async function isStored(name: string, tokens: number): Promise<void> {
 describe("a tenant's minute", () => {
   const limitsMax = { requestsPerMinuteMax: 100, tokensPerMinuteMax: 1000 };
   const ask = (name: string, index: number, tokensMax: number) =>
-    env.TENANTS.getByName(name).acquire({ requestId: requestIdOf(index), tokensMax, limitsMax });
+    env.TENANTS.getByName(name).acquire({
+      row: aRow({ requestId: requestIdOf(index), tokensMax }),
+      limitsMax,
+    });
 
   test("of 200 requests at once lets exactly as many begin as fit, by requests or by tokens", async () => {
     const names = [aTenantName(), aTenantName()] as const;
@@ -117,7 +119,12 @@ describe("a tenant's minute", () => {
     const answer = await ask(name, 1, 600);
     if (answer.kind !== "granted") throw new Error("The first request was refused");
     await isStored(name, 600);
-    await answer.permit.release({ kind: "used", tokens: 40 });
+    await answer.permit.release({
+      kind: "counted",
+      promptTokens: 30,
+      outputTokens: 10,
+      cachedTokens: 0,
+    });
     await isStored(name, 40);
     await restart(name);
     expect(await usedOf(name, limitsMax)).toEqual([1, 40]);

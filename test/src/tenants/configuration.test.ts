@@ -57,7 +57,7 @@ describe("parseConfiguration()", () => {
           class: voice
           share: { weight: 4, guaranteed: 20% }
           priority: 2
-          limits: { concurrency: 64, requests_per_minute: 1200, tokens_per_minute: 400k }
+          limits: { concurrency: 64, requests_per_minute: 1200, tokens_per_minute: 400k, tokens_per_month: 2G }
         constructor: { keys: [], models: [chat-8b], class: interactive }
     `);
     expect(parsed).toEqual({
@@ -98,6 +98,7 @@ describe("parseConfiguration()", () => {
             concurrencyMax: 64,
             requestsPerMinuteMax: 1200,
             tokensPerMinuteMax: 400_000,
+            tokensPerMonthMax: 2_000_000_000,
           },
           {
             tenantId: "constructor",
@@ -181,12 +182,6 @@ describe("parseConfiguration()", () => {
     expect(problemsWith(path, value)).toEqual([`${path}: '${key}' is not supported yet`]);
   });
 
-  test("refuses the limit that it does not keep", () => {
-    expect(problemsWith("tenants.acme.limits", { tokens_per_month: "2G" })).toEqual([
-      "tenants.acme.limits.tokens_per_month: 'tokens_per_month' is not supported yet",
-    ]);
-  });
-
   test.each([
     ["models.tiny.context", 0, "a number of tokens"],
     ["models.tiny.context", 1.5, "a number of tokens"],
@@ -226,6 +221,7 @@ describe("parseConfiguration()", () => {
     ["tenants.acme.limits", { requests_per_minute: "11M" }, "a number of requests from 1"],
     ["tenants.acme.limits", { tokens_per_minute: "0.5" }, "a number of tokens from 1"],
     ["tenants.acme.limits", { tokens_per_minute: "400K" }, "a number of tokens from 1"],
+    ["tenants.acme.limits", { tokens_per_month: 0 }, "a number of tokens from 1"],
     ["tenants.acme.keys.0.expires", "2027-02-30", "a date such as"],
     ["tenants.acme.keys.0.hash", HASH, "hmac-sha256: and 64 hex digits"],
   ])("refuses %s as %j", (path, value, expected) => {

@@ -8,7 +8,15 @@ const BOTH = { concurrencyMax: 2, requestsPerMinuteMax: 3, tokensPerMinuteMax: 1
 
 function ask(limits: TenantLimits, name: string, wish: LimitsMax & { tokens?: number }, nowMs = 0) {
   const { tokens: tokensMax = 10, ...limitsMax } = wish;
-  const verdict = limits.acquire({ requestId: RequestId.parse(name), tokensMax, limitsMax }, nowMs);
+  const row = {
+    requestId: RequestId.parse(name),
+    keyName: "key",
+    modelId: "m",
+    beganAtMs: nowMs + 1,
+    promptTokens: 3,
+    tokensMax,
+  };
+  const verdict = limits.acquire({ row, limitsMax }, nowMs);
   limits.checkInvariants();
   return verdict;
 }
@@ -56,7 +64,11 @@ describe("TenantLimits", () => {
     expect(left(limits)).toEqual([2, 90]);
     limits.release(second, { kind: "refunded" }, 0);
     expect(left(limits)).toEqual([2, 90]);
-    limits.release(first, { kind: "used", tokens: 4 }, 0);
+    limits.release(
+      first,
+      { kind: "counted", promptTokens: 3, outputTokens: 1, cachedTokens: 0 },
+      0,
+    );
     expect(left(limits)).toEqual([2, 96]);
   });
 

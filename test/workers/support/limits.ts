@@ -4,7 +4,21 @@ import { RequestId } from "../../../src/protocol/ids.ts";
 import type { RateStandings } from "../../../src/tenants/rate-limits.ts";
 import type { RateStanding } from "../../../src/tenants/rate-window.ts";
 import type { LimitsMax } from "../../../src/tenants/tenant-limits.ts";
+import type { UsageRow } from "../../../src/tenants/usage-rows.ts";
 import { WAIT } from "./gateway.ts";
+
+/** What is taken down of a request of a test before it begins. */
+export function aRow(wish: Partial<UsageRow> = {}): UsageRow {
+  return {
+    requestId: RequestId.parse(crypto.randomUUID()),
+    keyName: "test",
+    modelId: "m",
+    beganAtMs: Date.now(),
+    promptTokens: 0,
+    tokensMax: 10,
+    ...wish,
+  };
+}
 
 /** Reads how a tenant's limits stand by a request that is too large for them, and so takes nothing. */
 async function standingsOf(
@@ -12,8 +26,7 @@ async function standingsOf(
   limitsMax: LimitsMax & { tokensPerMinuteMax: number },
 ): Promise<RateStandings> {
   const answer = await env.TENANTS.getByName(tenantId).acquire({
-    requestId: RequestId.parse(crypto.randomUUID()),
-    tokensMax: limitsMax.tokensPerMinuteMax + 1,
+    row: aRow({ tokensMax: limitsMax.tokensPerMinuteMax + 1 }),
     limitsMax,
   });
   return { ...answer.standings };

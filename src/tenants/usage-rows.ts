@@ -1,0 +1,92 @@
+import * as z from "zod";
+import { RequestId } from "../protocol/ids.ts";
+import type { UsageTotals } from "./usage-totals.ts";
+
+const Tokens = z.int().min(0);
+
+const RowNames = z.strictObject({
+  requestId: RequestId,
+  keyName: z.string(),
+  modelId: z.string(),
+  /** When its tenant was asked for a permit, by the clock of the edge. */
+  beganAtMs: z.number(),
+});
+
+/** What is taken down of a request before it begins. */
+export const UsageRow = RowNames.extend({
+  /** As estimated. */
+  promptTokens: Tokens,
+  /** The most that it can come to, prompt and output together. */
+  tokensMax: Tokens,
+});
+export type UsageRow = z.infer<typeof UsageRow>;
+
+/** A request that is under way, or whose end is not known. */
+export const OpenRow = UsageRow.extend({
+  /** Output that was heard of. */
+  outputTokens: Tokens.exactOptional(),
+  /** When it is settled by what is known of it, should nobody settle it before. */
+  settleByAtMs: z.number(),
+});
+export type OpenRow = z.infer<typeof OpenRow>;
+
+/** One request that was counted. */
+export const SettledRow = RowNames.extend({
+  /** From 1 on, without gaps. */
+  number: z.int().positive(),
+  settledAtMs: z.number(),
+  how: z.enum(["counted", "estimated", "unknown", "orphaned"]),
+  promptTokens: Tokens,
+  outputTokens: Tokens,
+  cachedTokens: Tokens,
+  isEstimated: z.boolean(),
+});
+export type SettledRow = z.infer<typeof SettledRow>;
+
+export const StoredTotals = z.strictObject({
+  requests: Tokens,
+  promptTokens: Tokens,
+  outputTokens: Tokens,
+  cachedTokens: Tokens,
+  estimatedRequests: Tokens,
+}) satisfies z.ZodType<UsageTotals>;
+
+/** What of a ledger changes with every request. */
+export const LedgerHead = z.strictObject({
+  totals: StoredTotals,
+  /** Of keys that are no longer told apart. */
+  forgottenKeys: StoredTotals,
+  /** Rows ever opened, and those of them that came to nothing. */
+  opened: z.int().min(0),
+  refunded: z.int().min(0),
+  month: z.strictObject({ number: z.int().min(0), tokens: Tokens }),
+  /** When the latest of those began whose ids are remembered no more. */
+  forgottenUntilAtMs: z.number(),
+});
+export type LedgerHead = z.infer<typeof LedgerHead>;
+
+/** All that a ledger remembers. */
+export interface UsageLedgerState extends LedgerHead {
+  readonly open: Map<RequestId, OpenRow>;
+  /** By the key's name, the one used last at the end. */
+  readonly totalsByKey: Map<string, UsageTotals>;
+  /** With when they began, oldest settlement first. */
+  readonly settledIds: Map<RequestId, number>;
+}
+
+/** Puts a ledger together again from what is stored of it: of the settled rows the newest ones. */
+export function toLedgerState(stored: {
+  readonly head: LedgerHead;
+  readonly open: readonly OpenRow[];
+  readonly keys: readonly (readonly [name: string, totals: UsageTotals])[];
+  /** Oldest first. */
+  readonly settled: readonly SettledRow[];
+}): UsageLedgerState {
+  const { head, open, keys, settled } = stored;
+  return {
+    ...head,
+    open: new Map(open.map((row) => [row.requestId, row])),
+    totalsByKey: new Map(keys),
+    settledIds: new Map(settled.map(({ requestId, beganAtMs }) => [requestId, beganAtMs])),
+  };
+}

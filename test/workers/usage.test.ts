@@ -1,0 +1,339 @@
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, test, vi } from "vitest";
+import type { UsageRow } from "../../src/tenants/usage-rows.ts";
+import { StoredUsage } from "../../workers/stored-usage.ts";
+import { streamThatGoesOn } from "./support/answers.ts";
+import type { TestGateway } from "./support/gateway.ts";
+import { aGateway, becomesIdle, fetchGateway, readEvents, WAIT } from "./support/gateway.ts";
+import { aRow, skipTime } from "./support/limits.ts";
+import { prefillingAt } from "./support/replica.ts";
+import { streamedAnswer, wholeAnswer } from "./support/upstream.ts";
+
+const PROMPT_TOKENS = 21;
+const HANG = { kind: "hang" } as const;
+const WHOLE = { body: { max_tokens: 50 } };
+const STREAM = { body: { max_tokens: 50, stream: true } };
+
+function askUsage(key: string, init: RequestInit = {}): Promise<Response> {
+  return fetchGateway("/v1/usage", { ...init, headers: { authorization: `Bearer ${key}` } });
+}
+
+async function usageOf({ key }: TestGateway) {
+  const usage: Record<string, unknown> = await (await askUsage(key)).json();
+  return usage;
+}
+
+/** Requests, prompt and output tokens, and how many requests were not counted by their replica. */
+async function totalsOf(gateway: TestGateway): Promise<readonly unknown[]> {
+  const usage = await usageOf(gateway);
+  const { requests, prompt_tokens, completion_tokens, estimated_requests } = usage;
+  return [requests, prompt_tokens, completion_tokens, estimated_requests];
+}
+
+async function leavesAt(gateway: TestGateway, totals: readonly number[]): Promise<void> {
+  await vi.waitFor(async () => expect(await totalsOf(gateway)).toEqual(totals), WAIT);
+}
+
+async function restart(tenantId: string): Promise<void> {
+  const ended = runInDurableObject(env.TENANTS.getByName(tenantId), (_object, state) => {
+    state.abort("the object ends");
+  });
+  await expect(ended).rejects.toThrow(/ends/);
+}
+
+/** Requests that are written down as open, as the next life of the object would find them. */
+async function openOnDisk(tenantId: string): Promise<number> {
+  return runInDurableObject(env.TENANTS.getByName(tenantId), (_object, { storage }) => {
+    return [...storage.kv.list({ prefix: "usage-open:" })].length;
+  });
+}
+
+describe("GET /v1/usage", () => {
+  test("tells what the key has used, exactly as its replica has counted it", async () => {
+    const gateway = await aGateway();
+    await gateway.upstream.answerWith(wholeAnswer("a"), streamedAnswer(["a", "b"]));
+    await (await gateway.ask(WHOLE)).text();
+    await readEvents(await gateway.ask(STREAM));
+    const response = await askUsage(gateway.key);
+    expect(response.headers.get("x-request-id")).toMatch(/^req_/);
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    expect(await response.json()).toEqual({
+      object: "usage",
+      key: expect.any(String),
+      requests: 2,
+      prompt_tokens: 24,
+      completion_tokens: 5,
+      cached_tokens: 0,
+      estimated_requests: 0,
+      tenant: {
+        open_requests: 0,
+        month: new Date().toISOString().slice(0, 7),
+        month_tokens: 29,
+        month_tokens_reserved: 0,
+        month_tokens_limit: null,
+      },
+    });
+  });
+
+  test("tells a key nothing of another tenant", async () => {
+    const gateway = await aGateway();
+    await gateway.upstream.answerWith(wholeAnswer("a"));
+    await (await gateway.ask(WHOLE)).text();
+    expect(await (await askUsage(gateway.otherKey)).json()).toMatchObject({ requests: 0 });
+  });
+
+  test("is never limited, and counts as nothing itself", async () => {
+    const gateway = await aGateway({ tenant: { concurrencyMax: 1, requestsPerMinuteMax: 1 } });
+    await gateway.upstream.answerWith(streamThatGoesOn(["a"], HANG));
+    const left = new AbortController();
+    const held = await gateway.ask({ ...STREAM, signal: left.signal });
+    for (const _ of [1, 2, 3]) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect((await askUsage(gateway.key)).status).toBe(200);
+    }
+    expect(await usageOf(gateway)).toMatchObject({ requests: 0, tenant: { open_requests: 1 } });
+    left.abort();
+    await held.body?.cancel().catch(() => {});
+    await leavesAt(gateway, [1, PROMPT_TOKENS, 1, 1]);
+  });
+
+  test("needs a key, and has no other methods", async () => {
+    const gateway = await aGateway();
+    expect((await fetchGateway("/v1/usage")).status).toBe(401);
+    const posted = await askUsage(gateway.key, { method: "POST" });
+    expect([posted.status, posted.headers.get("allow")]).toEqual([405, "GET, HEAD, OPTIONS"]);
+    const head = await askUsage(gateway.key, { method: "HEAD" });
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+  });
+});
+
+describe("GET /admin/v1/tenants/{tenant}/usage", () => {
+  const exportOf = (tenantId: string, query = "", init: RequestInit = {}) =>
+    fetchGateway(`/admin/v1/tenants/${tenantId}/usage${query}`, {
+      headers: ADMIN,
+      ...init,
+    });
+
+  test("tells every counted request, page by page", async () => {
+    const { ask, upstream, tenantId } = await aGateway();
+    await upstream.answerWith(wholeAnswer("a"), streamThatGoesOn(["a"], { kind: "end" }));
+    const first = await ask(WHOLE);
+    await (await ask(STREAM)).text();
+    const page = await exportOf(tenantId, "?limit=1");
+    expect(page.headers.get("content-type")).toBe("application/x-ndjson");
+    expect(JSON.parse(await page.text())).toEqual({
+      number: 1,
+      request_id: first.headers.get("x-request-id"),
+      key: expect.any(String),
+      model: "sluice-tiny",
+      began_at: expect.stringMatching(/Z$/),
+      settled_at: expect.stringMatching(/Z$/),
+      how: "counted",
+      prompt_tokens: 12,
+      completion_tokens: 3,
+      cached_tokens: 0,
+      estimated: false,
+    });
+    expect(JSON.parse(await (await exportOf(tenantId, "?after=1")).text())).toMatchObject({
+      number: 2,
+      how: "estimated",
+      completion_tokens: 1,
+    });
+    expect(await (await exportOf(tenantId, "?after=2")).text()).toBe("");
+  });
+
+  test("needs the admin key, a tenant that exists and a page that makes sense", async () => {
+    const { key, tenantId } = await aGateway();
+    const headers = { authorization: `Bearer ${key}` };
+    const statuses = await Promise.all([
+      exportOf(tenantId, "", { headers }),
+      exportOf("nobody"),
+      exportOf(tenantId, "?limit=1001"),
+      exportOf(tenantId, "?limit=0"),
+      exportOf(tenantId, "?after=-1"),
+      exportOf(tenantId, "", { method: "DELETE", headers: ADMIN }),
+    ]);
+    expect(statuses.map(({ status }) => status)).toEqual([401, 404, 400, 400, 400, 405]);
+  });
+});
+
+const ADMIN = { authorization: `Bearer ${env.SLUICE_ADMIN_KEY}` };
+
+describe("what a request is counted as", () => {
+  test("that its pool refuses is nothing", async () => {
+    const gateway = await aGateway({ replica: { report: prefillingAt(1000) } });
+    expect((await gateway.ask(STREAM)).status).toBe(400);
+    expect(await totalsOf(gateway)).toEqual([0, 0, 0, 0]);
+    await vi.waitFor(async () => expect(await openOnDisk(gateway.tenantId)).toBe(0), WAIT);
+  });
+
+  test("whose replicas fail is a request without tokens", async () => {
+    const gateway = await aGateway();
+    await gateway.upstream.answerWith([{ kind: "reset" }]);
+    expect((await gateway.ask(WHOLE)).status).toBe(502);
+    expect(await totalsOf(gateway)).toEqual([1, 0, 0, 0]);
+  });
+
+  test("that breaks off is its prompt and what came of it", async () => {
+    const gateway = await aGateway();
+    await gateway.upstream.answerWith(streamThatGoesOn(["a", "b"], { kind: "end" }));
+    await (await gateway.ask(STREAM)).text();
+    expect(await totalsOf(gateway)).toEqual([1, PROMPT_TOKENS, 2, 1]);
+  });
+
+  test("whose client leaves before a whole answer is its prompt", async () => {
+    const gateway = await aGateway();
+    await gateway.upstream.answerWith([HANG]);
+    const left = new AbortController();
+    const asked = gateway.ask({ ...WHOLE, signal: left.signal });
+    await vi.waitFor(async () => {
+      expect(await gateway.upstream.requests()).toHaveLength(1);
+    }, WAIT);
+    left.abort();
+    await expect(asked).rejects.toThrow(/abort/);
+    await leavesAt(gateway, [1, PROMPT_TOKENS, 0, 1]);
+  });
+
+  test("that a second replica answers is one request", async () => {
+    const gateway = await aGateway({ replicaCount: 2 });
+    await gateway.upstream.answerWith([{ kind: "reset" }], wholeAnswer("a"));
+    expect((await gateway.ask(WHOLE)).status).toBe(200);
+    expect(await totalsOf(gateway)).toEqual([1, 12, 3, 0]);
+  });
+});
+
+describe("a tenant's month", () => {
+  const BOUND = PROMPT_TOKENS + 50;
+
+  test("that is used up refuses for good, before any pool is asked", async () => {
+    const gateway = await aGateway({ tenant: { tokensPerMonthMax: BOUND + 14 } });
+    await gateway.upstream.answerWith(wholeAnswer("a"));
+    expect((await gateway.ask(WHOLE)).status).toBe(200);
+    const response = await gateway.ask(WHOLE);
+    expect(response.status).toBe(429);
+    expect(response.headers.get("x-should-retry")).toBe("false");
+    expect(response.headers.get("retry-after")).toBeNull();
+    expect(await response.json()).toMatchObject({
+      error: { code: "insufficient_quota", type: "insufficient_quota" },
+    });
+    expect(await gateway.poolStatus()).toMatchObject({ offered: 1 });
+    expect(await usageOf(gateway)).toMatchObject({
+      requests: 1,
+      tenant: { month_tokens: 15, month_tokens_limit: BOUND + 14 },
+    });
+    skipTime(32 * 86_400_000);
+    const { tenantId } = gateway;
+    const row = aRow({ tokensMax: BOUND });
+    const limitsMax = { tokensPerMonthMax: BOUND };
+    using next = await env.TENANTS.getByName(tenantId).acquire({ row, limitsMax });
+    expect(next.kind).toBe("granted");
+  });
+
+  test("counts as used what is reserved, and gives it back, also what outlived its object", async () => {
+    const name = crypto.randomUUID();
+    const limitsMax = { tokensPerMonthMax: 100 };
+    const ask = async (tokensMax: number) => {
+      const row = aRow({ tokensMax });
+      return { row, answer: await env.TENANTS.getByName(name).acquire({ row, limitsMax }) };
+    };
+    const { row, answer } = await ask(60);
+    if (answer.kind === "granted") await answer.permit.recorded();
+    await restart(name);
+    expect((await ask(41)).answer).toMatchObject({ kind: "rejected", limit: "month" });
+    await env.TENANTS.getByName(name).settle(row, counted(5, 5));
+    expect((await ask(90)).answer.kind).toBe("granted");
+  });
+});
+
+const counted = (promptTokens: number, outputTokens: number) =>
+  ({ kind: "counted", promptTokens, outputTokens, cachedTokens: 0 }) as const;
+
+/** Begins a request of a tenant. */
+async function begin(name: string, row: UsageRow = aRow()) {
+  const answer = await env.TENANTS.getByName(name).acquire({ row, limitsMax: {} });
+  if (answer.kind !== "granted") throw new Error("The request was refused");
+  return { row, permit: answer.permit };
+}
+
+async function ledgerOf(name: string) {
+  const usage = await env.TENANTS.getByName(name).usageOf("test");
+  return { ...usage.totals, open: usage.openCount };
+}
+
+describe("the ledger of a tenant", () => {
+  test("has on disk what was recorded and settled, whatever dies after it", async () => {
+    const name = crypto.randomUUID();
+    const [first, second] = [await begin(name), await begin(name)];
+    await Promise.all([first.permit.recorded(), second.permit.recorded()]);
+    await first.permit.release(counted(7, 3));
+    await restart(name);
+    expect(await ledgerOf(name)).toMatchObject({ requests: 1, promptTokens: 7, open: 1 });
+    // Its holder has outlived the object, and says so to the next one.
+    await env.TENANTS.getByName(name).settle(second.row, counted(1, 1));
+    await env.TENANTS.getByName(name).settle(first.row, counted(7, 3));
+    await restart(name);
+    expect(await ledgerOf(name)).toMatchObject({ requests: 2, promptTokens: 8, open: 0 });
+  });
+
+  test("is swept of what its holders left behind, by what was last heard of it", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    const name = crypto.randomUUID();
+    const tenant = env.TENANTS.getByName(name);
+    const disposed = await begin(name, aRow({ promptTokens: 4 }));
+    await tenant.checkpoint(disposed.row.requestId, 9);
+    disposed.permit[Symbol.dispose]();
+    const former = await begin(name, aRow({ promptTokens: 5 }));
+    await former.permit.recorded();
+    await restart(name);
+    expect(await openOnDisk(name)).toBe(2);
+    skipTime(61_000);
+    expect(await runDurableObjectAlarm(env.TENANTS.getByName(name))).toBe(true);
+    expect(await ledgerOf(name)).toMatchObject({
+      requests: 2,
+      promptTokens: 9,
+      outputTokens: 9,
+      estimatedRequests: 2,
+      open: 0,
+    });
+    expect(await openOnDisk(name)).toBe(0);
+    expect(await runDurableObjectAlarm(env.TENANTS.getByName(name))).toBe(false);
+  });
+
+  test("lets no stream of a tenant wait for another one's write", async () => {
+    const name = crypto.randomUUID();
+    const begun = await Promise.all(Array.from({ length: 200 }, () => begin(name)));
+    const [syncs] = await runInDurableObject(env.TENANTS.getByName(name), (_object, state) => {
+      return [vi.spyOn(state.storage, "sync")];
+    });
+    await Promise.all(begun.map(({ permit }) => permit.release(counted(1, 1))));
+    expect(syncs.mock.calls.length).toBeLessThan(50);
+    expect(await ledgerOf(name)).toMatchObject({ requests: 200, open: 0 });
+  });
+
+  test("that cannot be read is not begun anew", async () => {
+    const name = crypto.randomUUID();
+    await runInDurableObject(env.TENANTS.getByName(name), async (_object, { storage }) => {
+      await storage.put("usage-head", { totals: "none" });
+      expect(() => new StoredUsage(storage, Date.now())).toThrow(/totals/);
+    });
+  });
+
+  test("outlives its object under an answer: the call tells the next one, and is counted once", async () => {
+    const gateway = await aGateway();
+    await gateway.upstream.answerWith(
+      streamThatGoesOn(
+        ["a"],
+        { kind: "gate", name: "end" },
+        ...streamedAnswer(["b", "c"]).slice(3),
+      ),
+    );
+    const response = await gateway.ask(STREAM);
+    await restart(gateway.tenantId);
+    await gateway.upstream.openGate("end");
+    expect((await readEvents(response)).at(-1)).toEqual({ data: "[DONE]" });
+    expect(await totalsOf(gateway)).toEqual([1, 12, 2, 0]);
+    await becomesIdle(gateway);
+    expect(await usageOf(gateway)).toMatchObject({ tenant: { open_requests: 0 } });
+  });
+});

@@ -1,0 +1,105 @@
+import type { UsageChanges } from "../src/tenants/usage-journal.ts";
+import { SETTLED_IDS_MAX, UsageLedger } from "../src/tenants/usage-ledger.ts";
+import {
+  LedgerHead,
+  OpenRow,
+  SettledRow,
+  StoredTotals,
+  toLedgerState,
+} from "../src/tenants/usage-rows.ts";
+
+const HEAD_KEY = "usage-head";
+const OPEN_PREFIX = "usage-open:";
+const TOTALS_PREFIX = "usage-key:";
+const SETTLED_PREFIX = "usage-settled:";
+/** So that keys in order of text are in order of number. */
+const NUMBER_DIGITS = 16;
+
+/** A write waits so long for others, which then share its fsync. */
+const GATHER_MS = 2;
+/** Of one call of the storage. */
+const KEYS_PER_CALL_MAX = 128;
+
+/**
+ * Keeps a tenant's ledger on disk. Changes are gathered for a moment and written together, whole or not
+ * at all; whoever has to know that something is stored waits for the write that has it. Writes are
+ * unconfirmed, since any other would hold back all that the object has to say meanwhile.
+ */
+export class StoredUsage {
+  readonly ledger: UsageLedger;
+  readonly #storage: DurableObjectStorage;
+  #gathering: Promise<void> | undefined;
+
+  /** Throws where what is stored cannot be read: a ledger that begins anew would charge twice. */
+  constructor(storage: DurableObjectStorage, nowMs: number) {
+    this.#storage = storage;
+    this.ledger = loadLedger(storage, nowMs);
+  }
+
+  /**
+   * Resolves when all that has happened to the ledger so far is on disk. When it rejects the object
+   * must end, since it knows of things that its next life will not.
+   */
+  saved(): Promise<void> {
+    this.#gathering ??= this.#saveSoon();
+    return this.#gathering;
+  }
+
+  /** Counted requests after one, oldest first. */
+  settledAfter(number: number, countMax: number): readonly SettledRow[] {
+    const options = { prefix: SETTLED_PREFIX, startAfter: settledKey(number), limit: countMax };
+    return [...this.#storage.kv.list(options)].map(([, row]) => SettledRow.parse(row));
+  }
+
+  async #saveSoon(): Promise<void> {
+    await scheduler.wait(GATHER_MS);
+    this.#gathering = undefined;
+    const changes = this.ledger.takeChanges();
+    const writes = changes === undefined ? [] : this.#write(changes);
+    await Promise.all([...writes, this.#storage.sync()]);
+  }
+
+  /** Nothing is awaited in between, so the runtime stores all of it or nothing. */
+  #write(changes: UsageChanges): Promise<unknown>[] {
+    const puts: [string, unknown][] = [
+      [HEAD_KEY, changes.head],
+      ...changes.open.map((row): [string, unknown] => [OPEN_PREFIX + row.requestId, row]),
+      ...changes.settled.map((row): [string, unknown] => [settledKey(row.number), row]),
+      ...changes.keys.map(([name, totals]): [string, unknown] => [TOTALS_PREFIX + name, totals]),
+    ];
+    const deletes = [
+      ...changes.closedIds.map((requestId) => OPEN_PREFIX + requestId),
+      ...changes.droppedNumbers.map(settledKey),
+      ...changes.forgottenKeyNames.map((name) => TOTALS_PREFIX + name),
+    ];
+    const unconfirmed = { allowUnconfirmed: true };
+    return [
+      ...chunksOf(puts).map((part) => this.#storage.put(Object.fromEntries(part), unconfirmed)),
+      ...chunksOf(deletes).map((part) => this.#storage.delete(part, unconfirmed)),
+    ];
+  }
+}
+
+function loadLedger({ kv }: DurableObjectStorage, nowMs: number): UsageLedger {
+  const head = kv.get(HEAD_KEY);
+  if (head === undefined) return new UsageLedger(undefined, nowMs);
+  const open = [...kv.list({ prefix: OPEN_PREFIX })].map(([, row]) => OpenRow.parse(row));
+  const keys = [...kv.list({ prefix: TOTALS_PREFIX })].map(
+    ([key, totals]) => [key.slice(TOTALS_PREFIX.length), StoredTotals.parse(totals)] as const,
+  );
+  const newest = kv.list({ prefix: SETTLED_PREFIX, reverse: true, limit: SETTLED_IDS_MAX });
+  const settled = [...newest].map(([, row]) => SettledRow.parse(row)).toReversed();
+  const state = toLedgerState({ head: LedgerHead.parse(head), open, keys, settled });
+  return new UsageLedger(state, nowMs);
+}
+
+function settledKey(number: number): string {
+  return SETTLED_PREFIX + String(number).padStart(NUMBER_DIGITS, "0");
+}
+
+function chunksOf<Item>(items: readonly Item[]): Item[][] {
+  const count = Math.ceil(items.length / KEYS_PER_CALL_MAX);
+  return Array.from({ length: count }, (_, index) =>
+    items.slice(index * KEYS_PER_CALL_MAX, (index + 1) * KEYS_PER_CALL_MAX),
+  );
+}
