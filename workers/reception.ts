@@ -14,6 +14,8 @@ export type Reception =
 export interface AttemptLine {
   /** Fires when the attempt is given up: what comes afterwards must not reach the client. */
   readonly signal: AbortSignal;
+  /** To be told before the client is given anything: from then on no other answer may be. */
+  readonly onAnswer: () => void;
   /** To be told when the first token of a streamed answer has come. */
   readonly onFirstToken: (atMs: number) => void;
   /** From a streamed answer's first token on, a pause this long is a stall. */

@@ -56,7 +56,13 @@ function aRelay() {
   const attempt = new AbortController();
   const signal = AbortSignal.any([watch.signal, attempt.signal]);
   const onStall = vi.fn<() => void>();
-  const line = { signal, onFirstToken: () => {}, stallMarkMs: STALL_MARK_MS, onStall };
+  const line = {
+    signal,
+    onAnswer: () => {},
+    onFirstToken: () => {},
+    stallMarkMs: STALL_MARK_MS,
+    onStall,
+  };
   const tail = relay(readable, { stream, client, watch, timeline, line }, LIMITS);
   return { client, stream, tail, say, watch, attempt, onStall };
 }

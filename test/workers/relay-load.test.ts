@@ -56,6 +56,7 @@ function relayed(body: ReadableStream<Uint8Array>) {
   });
   const line = {
     signal: watch.signal,
+    onAnswer: () => {},
     onFirstToken: () => {},
     stallMarkMs: 60_000,
     onStall: () => {},
