@@ -23,7 +23,11 @@ import {
   keepsPromisesAtTwiceTheLoad,
   servesAsMuchAsTheBestLimit,
 } from "../simulator/promises/overload.ts";
-import { findsPrefixesWithinTheBound, leavesOutABlackHole } from "../simulator/promises/routing.ts";
+import {
+  findsPrefixesWithinTheBound,
+  hidesABlackHole,
+  leavesOutABlackHole,
+} from "../simulator/promises/routing.ts";
 import { servesLowerBands, sharesByWeight } from "../simulator/promises/sharing.ts";
 import { leavesNoReplicaEmpty } from "../simulator/promises/work-conservation.ts";
 import { describeMachine } from "./support/machine.ts";
@@ -97,6 +101,7 @@ const TESTS: readonly Test[] = [
   { promise: "P9", run: (seeds) => recoversFromABurst({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P10", run: (seeds) => findsPrefixesWithinTheBound({ seeds, measuredMs: LONG_MS }) },
   { promise: "P11", run: (seeds) => leavesOutABlackHole({ seeds, measuredMs: SHORT_MS }) },
+  { promise: "P11", run: (seeds) => hidesABlackHole({ seeds, measuredMs: SHORT_MS }) },
 ];
 
 function runBenchmark(flags: Flags): string {

@@ -65,6 +65,7 @@ export class ChaoticWorld {
       },
       delayMs: random() * 10,
       timeouts: TIMEOUTS,
+      actsOnLateness: random() < 0.7,
     });
     assert(dispatcher !== undefined, "a simulation has its dispatcher");
     this.#dispatcher = dispatcher;

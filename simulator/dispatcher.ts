@@ -1,10 +1,14 @@
 import type { Dispatch, Offer, Outcome, Rejection } from "../src/pool/offer.ts";
-import type { LeaseId, RequestId } from "../src/protocol/ids.ts";
+import type { LeaseId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
 import type { ReplicaListener } from "./replica-link.ts";
 
 /** What a gateway hears from whoever decides where its requests go. */
 export interface VerdictListener {
   dispatched(requestId: RequestId, leaseId: LeaseId, dispatch: Dispatch): void;
+  /** A late request was sent to a second replica as well. */
+  hedged(requestId: RequestId, leaseId: LeaseId, dispatch: Dispatch): void;
+  /** A late request is better given up where it is, and offered again. */
+  hopeless(requestId: RequestId, leaseId: LeaseId): void;
   rejected(requestId: RequestId, rejection: Rejection): void;
   /** A slot is taken back: the request is to be stopped there and offered again. */
   displaced(requestId: RequestId, leaseId: LeaseId): void;
@@ -20,6 +24,8 @@ export interface Dispatcher extends Omit<ReplicaListener, "events"> {
   offer(offer: Offer): void;
   withdraw(requestId: RequestId): void;
   started(leaseId: LeaseId, firstTokenAfterMs: number): void;
+  /** A dispatched request has no token yet, `offer` being how it stands. A policy leaves it there. */
+  late?(lease: { readonly leaseId: LeaseId; readonly replicaId: ReplicaId }, offer: Offer): void;
   settle(leaseId: LeaseId, outcome: Outcome): void;
   /** Throws when a law of its own is broken. */
   checkInvariants(): void;

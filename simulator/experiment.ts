@@ -6,7 +6,7 @@ import type { ClientBehaviour } from "./client.ts";
 import type { Dispatcher, DispatchWatch, VerdictListener } from "./dispatcher.ts";
 import type { Fault } from "./faults.ts";
 import { scheduleFault } from "./faults.ts";
-import type { GatewayTimeouts } from "./gateway.ts";
+import type { GatewayTimeouts } from "./attempt-watch.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
 import type { Policy } from "./policies/policy.ts";
 import { PolicyDispatcher } from "./policy-dispatcher.ts";
@@ -39,6 +39,8 @@ export interface ExperimentOptions {
   readonly engine?: Pick<SimulatedReplicaOptions, "policy" | "keepsTbt">;
   /** When replicas are given up that say nothing; as a gateway's configuration has it unless given. */
   readonly timeouts?: GatewayTimeouts;
+  /** Whether late first tokens are acted on: hedged, or tried elsewhere; they wait unless given. */
+  readonly actsOnLateness?: boolean;
   /** Sees every verdict of this run. */
   readonly createWatch?: () => DispatchWatch;
   /** Is shown every request that has ended, counted or not. */
@@ -105,6 +107,7 @@ export function runExperiment(options: ExperimentOptions): ExperimentResult {
     tellsDeadlines: createPolicy === undefined,
     ...(options.clients !== undefined && { clients: options.clients }),
     ...(options.timeouts !== undefined && { timeouts: options.timeouts }),
+    ...(options.actsOnLateness !== undefined && { actsOnLateness: options.actsOnLateness }),
     ...(options.engine !== undefined && { engine: options.engine }),
   });
   const { world, links, gateway } = simulation;

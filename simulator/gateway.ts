@@ -1,12 +1,14 @@
-import { paceMs } from "../src/slo/deadlines.ts";
 import { assert } from "../src/base/assert.ts";
-import type { Offer, Outcome, Rejection } from "../src/pool/offer.ts";
+import type { Outcome, Rejection } from "../src/pool/offer.ts";
 import type { LeaseId, ReplicaId } from "../src/protocol/ids.ts";
 import { RequestId } from "../src/protocol/ids.ts";
 import type { RequestEnding } from "../src/slo/timeline.ts";
+import type { AttemptWatchOptions } from "./attempt-watch.ts";
+import { AttemptWatch } from "./attempt-watch.ts";
 import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
-import { prefixesOf, promptBytesOf } from "./prompt-shape.ts";
+import { offerOf } from "./offer-of.ts";
 import type { ReplicaLink } from "./replica-link.ts";
+import { replicaRequestOf } from "./replica-request-of.ts";
 import type { RequestRecord } from "./request-record.ts";
 import type { Attempt, GivenLease } from "./simulated-call.ts";
 import { SimulatedCall } from "./simulated-call.ts";
@@ -14,27 +16,19 @@ import type { ReplicaEvent } from "./replica-request.ts";
 import type { SimulatedTenant } from "./simulated-tenant.ts";
 import type { ArrivalSpec } from "./workloads/arrival.ts";
 import { promptTokenIds } from "./workloads/prompt-tokens.ts";
-import type { World } from "./world.ts";
 
-export interface GatewayOptions {
-  readonly world: World;
+export interface GatewayOptions extends Pick<
+  AttemptWatchOptions,
+  "world" | "timeouts" | "actsOnLateness"
+> {
   readonly tenants: readonly SimulatedTenant[];
   readonly createDispatcher: (listener: VerdictListener) => Dispatcher;
   /** Between an isolate and the pool's object, each way. */
   readonly hopMs: number;
   /** Whether engines are told by when a first token is due; a plain router does not. */
   readonly tellsDeadlines: boolean;
-  readonly timeouts: GatewayTimeouts;
 }
 
-/** When a gateway gives a replica up that says nothing. */
-export interface GatewayTimeouts {
-  readonly firstTokenMs: number;
-  readonly gapMs: number;
-}
-
-/** Replicas that one request may be given to, all of them before its first token. */
-const ATTEMPTS_MAX = 2;
 /** So many token ids there are; all fit into the engine's 32 bits, and two rarely meet. */
 const VOCABULARY_TOKENS = 1 << 20;
 
@@ -48,13 +42,22 @@ export class Gateway {
   readonly #links = new Map<ReplicaId, ReplicaLink>();
   readonly #calls = new Map<RequestId, SimulatedCall>();
   readonly #attempts = new Map<string, Attempt>();
+  readonly #watch: AttemptWatch;
   #opened = 0;
 
   constructor(options: GatewayOptions) {
     this.#options = options;
+    this.#watch = new AttemptWatch({
+      ...options,
+      onTimeout: (attempt) => this.#giveUp(attempt),
+      onLate: (attempt) => this.#late(attempt),
+    });
     this.dispatcher = options.createDispatcher({
       dispatched: (requestId, leaseId, dispatch) =>
         this.#hop(() => this.#dispatched(requestId, { leaseId, dispatch })),
+      hedged: (requestId, leaseId, dispatch) =>
+        this.#hop(() => this.#hedged(requestId, { leaseId, dispatch })),
+      hopeless: (requestId, leaseId) => this.#hop(() => this.#hopeless(requestId, leaseId)),
       rejected: (requestId, rejection) => this.#hop(() => this.#rejected(requestId, rejection)),
       displaced: (requestId, leaseId) => this.#hop(() => this.#displaced(requestId, leaseId)),
       forgotten: (requestId) => this.#hop(() => this.#forgotten(requestId)),
@@ -68,7 +71,7 @@ export class Gateway {
 
   /** Calls that wait for a verdict. */
   *waitingCalls(): Iterable<SimulatedCall> {
-    for (const call of this.#calls.values()) if (call.attempt === undefined) yield call;
+    for (const call of this.#calls.values()) if (call.attempts.size === 0) yield call;
   }
 
   /** Lets requests go to a replica. */
@@ -122,7 +125,7 @@ export class Gateway {
 
   checkInvariants(): void {
     for (const attempt of this.#attempts.values()) {
-      assert(attempt.call.attempt === attempt, "an attempt is its call's");
+      assert(attempt.call.attempts.has(attempt), "an attempt is its call's");
       assert(!attempt.call.hasEnded, "a call that has ended uses no replica");
     }
     for (const call of this.#calls.values()) assert(!call.hasEnded, "an open call has not ended");
@@ -133,23 +136,7 @@ export class Gateway {
   }
 
   #ask(call: SimulatedCall): void {
-    const { world } = this.#options;
-    const { spec, index, tenant, arrivedAtMs } = call.options;
-    const offer: Offer = {
-      requestId: call.requestId,
-      tenantId: tenant.tenantId,
-      modelId: tenant.modelId,
-      share: tenant.share,
-      ...(tenant.overload !== undefined && { overload: tenant.overload }),
-      promptBytes: promptBytesOf(spec.promptTokens),
-      ...(spec.outputTokensMax !== undefined && { outputTokensMax: spec.outputTokensMax }),
-      targets: tenant.targets,
-      isStreamed: tenant.isStreamed,
-      elapsedMs: world.nowMs - arrivedAtMs,
-      prefixes: prefixesOf(spec, index),
-      excludedReplicaIds: [...call.failedReplicaIds],
-      isRetry: call.dispatches > 0,
-    };
+    const offer = offerOf(call, this.#options.world.nowMs);
     this.#hop(() => {
       if (!call.hasEnded) this.dispatcher.offer(offer);
     });
@@ -157,11 +144,23 @@ export class Gateway {
 
   #dispatched(requestId: RequestId, lease: GivenLease): void {
     const call = this.#calls.get(requestId);
-    if (call === undefined) {
-      this.#settle(lease.leaseId, { kind: "client-gone" });
-      return;
+    if (call === undefined) this.#settle(lease.leaseId, { kind: "client-gone" });
+    else this.#begin(call, lease);
+  }
+
+  /** Who was late may have begun or failed while its second copy was asked for. */
+  #hedged(requestId: RequestId, lease: GivenLease): void {
+    const call = this.#calls.get(requestId);
+    const [first] = call?.attempts ?? [];
+    if (call === undefined || first === undefined || first.tokens > 0) {
+      this.#settle(lease.leaseId, { kind: "overtaken" });
+    } else {
+      this.#begin(call, lease);
     }
-    const { world } = this.#options;
+  }
+
+  #begin(call: SimulatedCall, lease: GivenLease): void {
+    const { world, tellsDeadlines } = this.#options;
     const { replicaId, clampedOutputTokensMax = Infinity } = lease.dispatch;
     const link = this.#links.get(replicaId);
     assert(link !== undefined, "a request goes to a replica that exists");
@@ -172,44 +171,41 @@ export class Gateway {
     const answerTokenIds = tokenIds.splice(spec.promptTokens);
     const attempt = call.begin(lease, answerTokenIds, world.nowMs);
     this.#attempts.set(attempt.attemptId, attempt);
-    this.#send(link, attempt, tokenIds);
-    this.#watch(attempt);
+    const { nowMs } = world;
+    link.send(replicaRequestOf(attempt, tokenIds, { nowMs, tellsDeadlines }));
+    this.#watch.watch(attempt);
   }
 
-  #send(link: ReplicaLink, attempt: Attempt, promptIds: readonly number[]): void {
-    const { world, tellsDeadlines } = this.#options;
-    const { tenant } = attempt.call.options;
-    const { dispatch } = attempt;
-    const tbtTargetMs = paceMs(tenant.targets);
-    const deadlineAtMs = world.nowMs + dispatch.firstTokenBudgetMs;
-    link.send({
-      id: attempt.attemptId,
-      tenant: tenant.tenantId,
-      promptTokenIds: promptIds,
-      answerTokenIds: attempt.answerTokenIds,
-      dispatch: dispatch.dispatch,
-      ...(tellsDeadlines && deadlineAtMs < Infinity && { firstTokenDeadlineAtMs: deadlineAtMs }),
-      ...(tbtTargetMs < Infinity && { tbtTargetMs }),
-      ...(attempt.call.options.spec.isPoisonous === true && { isPoisonous: true }),
-    });
+  #late({ call, leaseId, dispatch }: Attempt): void {
+    const asked = [...call.attempts].map((attempt) => attempt.dispatch.replicaId);
+    const excludedReplicaIds = [...call.failedReplicaIds, ...asked];
+    const offer = { ...offerOf(call, this.#options.world.nowMs), excludedReplicaIds };
+    this.#hop(() => this.dispatcher.late?.({ leaseId, replicaId: dispatch.replicaId }, offer));
   }
 
-  /** Gives the replica up when no token has come for too long, and looks again when that would be. */
-  #watch(attempt: Attempt, tokensBefore = 0): void {
-    const { world, timeouts } = this.#options;
-    const waitMs = attempt.tokens === 0 ? timeouts.firstTokenMs : timeouts.gapMs;
-    world.after(waitMs, () => {
-      if (this.#attempts.get(attempt.attemptId) !== attempt) return;
-      if (attempt.tokens > tokensBefore) {
-        this.#watch(attempt, attempt.tokens);
-        return;
-      }
-      this.#links.get(attempt.dispatch.replicaId)?.cancel(attempt.attemptId);
-      this.#failed(attempt, "upstream-failed");
-    });
+  #hopeless(requestId: RequestId, leaseId: LeaseId): void {
+    const call = this.#calls.get(requestId);
+    const late = [...(call?.attempts ?? [])].find((attempt) => attempt.leaseId === leaseId);
+    if (call === undefined || late === undefined || !this.#watch.mayBeLate(late)) return;
+    for (const attempt of call.attempts) this.#giveUp(attempt);
+  }
+
+  #giveUp(attempt: Attempt): void {
+    this.#cancel(attempt);
+    this.#failed(attempt, "upstream-failed");
+  }
+
+  #cancel({ dispatch, attemptId }: Attempt): void {
+    this.#links.get(dispatch.replicaId)?.cancel(attemptId);
   }
 
   #token(attempt: Attempt, tokenId: number, nowMs: number): void {
+    for (const other of attempt.call.attempts) {
+      if (other === attempt) continue;
+      this.#cancel(other);
+      this.#drop(other);
+      this.#settle(other.leaseId, { kind: other.isHedge ? "overtaken" : "upstream-failed" });
+    }
     attempt.call.token(attempt, tokenId, nowMs);
     if (attempt.tokens > 1) return;
     const firstTokenAfterMs = nowMs - attempt.beganAtMs;
@@ -237,10 +233,11 @@ export class Gateway {
     const { call, leaseId, dispatch } = attempt;
     this.#drop(attempt);
     call.failedReplicaIds.push(dispatch.replicaId);
-    const mayRetry = attempt.tokens === 0 && call.failedReplicaIds.length < ATTEMPTS_MAX;
-    if (mayRetry) {
+    const isAlone = call.attempts.size === 0;
+    const mayRetry = attempt.tokens === 0 && call.failedReplicaIds.length < this.#watch.attemptsMax;
+    if (mayRetry || !isAlone) {
       this.#settle(leaseId, { kind });
-      this.#ask(call);
+      if (isAlone) this.#ask(call);
       return;
     }
     const { attainment } = this.#end(call, "failed");
@@ -254,9 +251,9 @@ export class Gateway {
 
   #displaced(requestId: RequestId, leaseId: LeaseId): void {
     const call = this.#calls.get(requestId);
-    const attempt = call?.attempt;
+    const [attempt] = call?.attempts ?? [];
     if (call === undefined || attempt?.leaseId !== leaseId || attempt.tokens > 0) return;
-    this.#links.get(attempt.dispatch.replicaId)?.cancel(attempt.attemptId);
+    this.#cancel(attempt);
     this.#drop(attempt);
     this.#settle(leaseId, { kind: "displaced" });
     this.#ask(call);
@@ -269,13 +266,18 @@ export class Gateway {
 
   #leave(call: SimulatedCall): void {
     if (call.hasEnded) return;
-    const { attempt } = call;
+    const [attempt, other] = call.attempts;
     if (attempt === undefined) {
       this.#end(call, "client-gone");
       this.#hop(() => this.dispatcher.withdraw(call.requestId));
       return;
     }
-    this.#links.get(attempt.dispatch.replicaId)?.cancel(attempt.attemptId);
+    if (other !== undefined) {
+      this.#cancel(other);
+      this.#drop(other);
+      this.#settle(other.leaseId, { kind: "client-gone" });
+    }
+    this.#cancel(attempt);
     this.#drop(attempt);
     const { attainment } = this.#end(call, "client-gone");
     this.#settle(attempt.leaseId, { kind: "client-gone", ...call.progressOf(attempt), attainment });
@@ -287,7 +289,7 @@ export class Gateway {
 
   #drop(attempt: Attempt): void {
     this.#attempts.delete(attempt.attemptId);
-    attempt.call.attempt = undefined;
+    attempt.call.attempts.delete(attempt);
   }
 
   #end(call: SimulatedCall, ending: RequestEnding, rejection?: Rejection): RequestRecord {

@@ -89,6 +89,18 @@ export class PoolDispatcher implements Dispatcher {
     this.#call({ kind: "started", leaseId, firstTokenAfterMs });
   }
 
+  late({ leaseId, replicaId }: Parameters<Required<Dispatcher>["late"]>[0], offer: Offer): void {
+    const { hasOther, isSilent } = this.#pool.prospectsOf(
+      replicaId,
+      offer.excludedReplicaIds,
+      this.#nowMs,
+    );
+    if (!hasOther) return;
+    const effects = isSilent ? [] : this.#call({ kind: "hedge", leaseId, offer });
+    if (effects.some(({ kind }) => kind === "hedge")) return;
+    this.#listener.hopeless(offer.requestId, leaseId);
+  }
+
   settle(leaseId: LeaseId, outcome: Outcome): void {
     this.#call({ kind: "settle", leaseId, outcome });
   }
@@ -128,9 +140,11 @@ export class PoolDispatcher implements Dispatcher {
     return this.#pool;
   }
 
-  #call(call: PoolCall): void {
+  #call(call: PoolCall): readonly PoolEffect[] {
     this.#calls += 1;
-    for (const effect of callPool(this.#pool, call, this.#nowMs)) this.#perform(effect);
+    const effects = callPool(this.#pool, call, this.#nowMs);
+    for (const effect of effects) this.#perform(effect);
+    return effects;
   }
 
   #perform(effect: PoolEffect): void {
@@ -142,6 +156,9 @@ export class PoolDispatcher implements Dispatcher {
       case "reject":
         this.#answered(effect.requestId);
         this.#listener.rejected(effect.requestId, effect.rejection);
+        break;
+      case "hedge":
+        this.#listener.hedged(effect.requestId, effect.leaseId, effect.dispatch);
         break;
       case "displace":
         this.#listener.displaced(effect.requestId, effect.leaseId);

@@ -16,6 +16,8 @@ export interface Attempt {
   readonly leaseId: LeaseId;
   readonly dispatch: Dispatch;
   readonly beganAtMs: number;
+  /** Whether it was begun beside another one that was late. */
+  readonly isHedge: boolean;
   /** What the replica was given to say, so that nothing of it can be lost, doubled or mixed up. */
   readonly answerTokenIds: readonly number[];
   firstTokenAtMs: number | undefined;
@@ -44,8 +46,8 @@ export class SimulatedCall {
   readonly options: SimulatedCallOptions;
   readonly recorder: TimelineRecorder;
   readonly failedReplicaIds: ReplicaId[] = [];
-  /** Present while a replica serves it. */
-  attempt: Attempt | undefined;
+  /** The replicas in use: one, or two until the first token has come. */
+  readonly attempts = new Set<Attempt>();
   dispatches = 0;
   /** As the replica says at the end of a whole answer. */
   cachedTokens: number | undefined;
@@ -74,7 +76,14 @@ export class SimulatedCall {
   /** Begins to use a replica. */
   begin(lease: GivenLease, answerTokenIds: readonly number[], nowMs: number): Attempt {
     const { leaseId, dispatch } = lease;
-    assert(this.attempt === undefined && !this.#hasEnded, "a call uses one replica at a time");
+    const [other] = this.attempts;
+    assert(!this.#hasEnded, "a call that has ended uses no replica");
+    assert(this.attempts.size < 2, "a call uses two replicas at most");
+    assert(other === undefined || other.tokens === 0, "nothing is asked twice that has begun");
+    assert(
+      other?.dispatch.replicaId !== dispatch.replicaId,
+      "a call is sent to another replica beside one that is late",
+    );
     this.dispatches += 1;
     this.#isInProfile = dispatch.isInProfile;
     this.recorder.queued(dispatch.queuedMs);
@@ -85,17 +94,19 @@ export class SimulatedCall {
       leaseId,
       dispatch,
       beganAtMs: nowMs,
+      isHedge: other !== undefined,
       answerTokenIds,
       firstTokenAtMs: undefined,
       tokens: 0,
     };
-    this.attempt = attempt;
+    this.attempts.add(attempt);
     return attempt;
   }
 
   /** The answer's next token has come. */
   token(attempt: Attempt, tokenId: number, nowMs: number): void {
-    assert(this.attempt === attempt, "a token comes only from the replica in use");
+    assert(this.attempts.has(attempt), "a token comes only from a replica in use");
+    assert(this.attempts.size === 1, "a token comes only from the one that is left");
     assert(tokenId === attempt.answerTokenIds[attempt.tokens], "tokens come in order and once");
     attempt.tokens += 1;
     if (attempt.firstTokenAtMs === undefined) {

@@ -2,7 +2,7 @@ import { ModelId, TenantId } from "../src/protocol/ids.ts";
 import type { ClientBehaviour } from "./client.ts";
 import { Clients, PATIENT_CLIENTS } from "./client.ts";
 import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
-import type { GatewayTimeouts } from "./gateway.ts";
+import type { GatewayTimeouts } from "./attempt-watch.ts";
 import { Gateway } from "./gateway.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
 import type { ReportFaults } from "./replica-link.ts";
@@ -29,6 +29,8 @@ export interface SimulationOptions {
   readonly delayMs?: number;
   readonly tellsDeadlines?: boolean;
   readonly timeouts?: GatewayTimeouts;
+  /** Whether the gateway acts on late first tokens; it waits for its time-outs unless given. */
+  readonly actsOnLateness?: boolean;
 }
 
 /** The name that all simulated replicas serve their model by. */
@@ -55,6 +57,7 @@ export class Simulation {
       hopMs: delayMs,
       tellsDeadlines: options.tellsDeadlines ?? true,
       timeouts: options.timeouts ?? TIMEOUTS,
+      actsOnLateness: options.actsOnLateness ?? false,
     });
     const { dispatcher } = gateway;
     const listener = {

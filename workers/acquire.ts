@@ -22,10 +22,15 @@ export interface HeldLease {
    */
   onceDisplaced(): Promise<boolean>;
   /**
-   * Asks what to hope for while no answer comes; `undefined` when the pool cannot be asked. Never
-   * rejects.
+   * Asks what to hope for while no answer comes, of replicas that have not been asked; `undefined` when
+   * the pool cannot be asked. Never rejects.
    */
-  prospects(): Promise<Prospects | undefined>;
+  prospects(askedReplicaIds: readonly ReplicaId[]): Promise<Prospects | undefined>;
+  /**
+   * Asks for a second slot on another replica, of which whoever answers first makes use; `undefined`: the
+   * pool has none to give. Never rejects.
+   */
+  hedge(): Promise<HeldLease | undefined>;
   /** Gives the slot back and says how it went. Never rejects; only the first call counts. */
   settle(outcome: Outcome): Promise<void>;
 }
@@ -64,13 +69,13 @@ export async function acquireLease(
     throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection, call));
   }
   const { dispatch, lease } = answer;
-  return heldLease(dispatch, lease, excludedReplicaIds);
+  return heldLease(call, { dispatch, lease }, excludedReplicaIds);
 }
 
 /** A lease as its holder sees it. That the pool is away must not spoil an answer under way. */
 function heldLease(
-  dispatch: Dispatch,
-  lease: Disposable & PoolLeaseStub,
+  call: Call,
+  { dispatch, lease }: GivenLease,
   triedReplicaIds: readonly ReplicaId[],
 ): HeldLease {
   return {
@@ -85,17 +90,29 @@ function heldLease(
       if (dispatch.isInProfile) return false;
       return lease.displaced().catch(() => false);
     },
-    prospects: async () => lease.prospects(triedReplicaIds).catch(() => undefined),
+    prospects: async (askedReplicaIds) =>
+      lease.prospects([...triedReplicaIds, ...askedReplicaIds]).catch(() => undefined),
+    hedge: async () => {
+      const offer = toOffer(call, triedReplicaIds, Date.now());
+      const given = await lease.hedge(offer).catch(() => undefined);
+      return given && heldLease(call, given, [...triedReplicaIds, dispatch.replicaId]);
+    },
     settle: giveBackOnce(lease, (outcome: Outcome) => lease.settle(outcome)),
   };
 }
 
+interface GivenLease {
+  readonly dispatch: Dispatch;
+  readonly lease: PoolLeaseStub;
+}
+
 /** What of a lease can be called from afar. */
-interface PoolLeaseStub {
+interface PoolLeaseStub extends Disposable {
   started(firstTokenAfterMs: number): Promise<void>;
   stalled(): Promise<void>;
   displaced(): Promise<boolean>;
   prospects(triedReplicaIds: readonly ReplicaId[]): Promise<Prospects>;
+  hedge(offer: Offer): Promise<GivenLease | undefined>;
   settle(outcome: Outcome): Promise<void>;
 }
 

@@ -28,6 +28,11 @@ export function outcomeOf(call: Call, reception: Reception, isLast: boolean): Ou
   };
 }
 
+/** Says how one copy of a call ended beside which another one may still answer. */
+export function outcomeOfCopy({ watch }: Call, reception: Reception): Outcome {
+  return { kind: kindOf(reception, watch.reason) };
+}
+
 /**
  * How the call ends with this attempt; `undefined` while another one may still answer, and for a
  * request that is itself at fault, which no replica owes anything.

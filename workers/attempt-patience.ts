@@ -7,6 +7,8 @@ export interface AttemptPatienceOptions {
   readonly limitMs: number;
   /** `undefined`: nobody can say. */
   readonly prospects: () => Promise<Prospects | undefined>;
+  /** Has another replica asked beside this one; false: nobody does. Not where this one is silent. */
+  readonly hedge: () => Promise<boolean>;
 }
 
 /**
@@ -16,8 +18,9 @@ export interface AttemptPatienceOptions {
 const LOOK_MS = 2_000;
 
 /**
- * Gives an attempt up that gets no answer: when it is late, or nothing is heard of its replica any
- * more, and only if another one could take the request. Alone, a slow replica is the best there is.
+ * Gives an attempt up that gets no answer: when it is late and cannot be hedged, or nothing is heard of
+ * its replica any more, and only if another one could take the request. Alone, a slow replica is the best
+ * there is.
  */
 export class AttemptPatience {
   readonly #abort = new AbortController();
@@ -50,7 +53,10 @@ export class AttemptPatience {
     const nowMs = Date.now();
     const isLate = nowMs >= this.#lateAtMs;
     if (prospects?.hasOther === true && (isLate || prospects.isSilent)) {
+      const isHedged = !prospects.isSilent && (await this.#options.hedge());
+      if (this.#isOver) return;
       this.#isOver = true;
+      if (isHedged) return;
       this.#abort.abort(new Error("The attempt was given up"));
       return;
     }

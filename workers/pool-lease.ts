@@ -1,12 +1,19 @@
 import { RpcTarget } from "cloudflare:workers";
-import type { Outcome, Prospects } from "../src/pool/offer.ts";
+import type { Dispatch, Offer, Outcome, Prospects } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
+
+/** A second copy of a dispatched request, with a lease of its own. */
+export interface Hedged {
+  readonly dispatch: Dispatch;
+  readonly lease: PoolLease;
+}
 
 /** A lease's side of the pool. */
 export interface LeaseLine {
   readonly started: (firstTokenAfterMs: number) => void;
   readonly stalled: () => void;
   readonly prospects: (triedReplicaIds: readonly ReplicaId[]) => Prospects;
+  readonly hedge: (offer: Offer) => Hedged | undefined;
   /** Called once. */
   readonly settled: (outcome: Outcome) => void;
   /** True when the slot is taken back, false when the lease ended otherwise. */
@@ -50,6 +57,11 @@ export class PoolLease extends RpcTarget {
   /** Tells what to hope for while no answer comes; of replicas that were tried before nothing. */
   async prospects(triedReplicaIds: readonly ReplicaId[]): Promise<Prospects> {
     return this.#line.prospects(triedReplicaIds);
+  }
+
+  /** Asks to send the request, as it stands now, to a second replica as well; `undefined`: better not. */
+  async hedge(offer: Offer): Promise<Hedged | undefined> {
+    return this.#isSettled ? undefined : this.#line.hedge(offer);
   }
 
   /** Says how the request ended. Only the first call counts. */

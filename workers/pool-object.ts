@@ -13,6 +13,7 @@ import type { LeaseId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
 import { PoolId } from "../src/protocol/ids.ts";
 import type { Env } from "./env.ts";
 import { PoolConfiguration } from "./pool-configuration.ts";
+import type { Hedged } from "./pool-lease.ts";
 import { PoolLease } from "./pool-lease.ts";
 import { readReplicaFrame } from "./replica-frame.ts";
 import { ReplicaLinks } from "./replica-links.ts";
@@ -206,6 +207,9 @@ export class PoolObject extends DurableObject<Env> {
         case "displace":
           this.#endDisplacing(effect.leaseId, true);
           break;
+        case "hedge":
+          // Whoever asked for it is answered at once.
+          break;
         case "wake":
           this.#wakeAt(effect.atMs);
           break;
@@ -218,6 +222,7 @@ export class PoolObject extends DurableObject<Env> {
     return new PoolLease({
       displaced,
       started: (firstTokenAfterMs) => this.#call({ kind: "started", leaseId, firstTokenAfterMs }),
+      hedge: (offer) => this.#hedge(leaseId, offer),
       stalled: () => this.#call({ kind: "stalled", leaseId }),
       prospects: (triedIds) => this.#pool.prospectsOf(replicaId, triedIds, Date.now()),
       settled: (outcome) => {
@@ -225,6 +230,15 @@ export class PoolObject extends DurableObject<Env> {
         this.#call({ kind: "settle", leaseId, outcome });
       },
     });
+  }
+
+  #hedge(leaseId: LeaseId, offer: Offer): Hedged | undefined {
+    const effects = this.#decisions.call({ kind: "hedge", leaseId, offer }, Date.now());
+    this.#perform(effects);
+    const sent = effects.find((effect) => effect.kind === "hedge");
+    if (sent === undefined) return undefined;
+    const { dispatch } = sent;
+    return { dispatch, lease: this.#leaseOf(sent.leaseId, dispatch.replicaId) };
   }
 
   #endDisplacing(leaseId: LeaseId, isDisplaced: boolean): void {

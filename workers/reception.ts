@@ -16,6 +16,8 @@ export interface AttemptLine {
   readonly signal: AbortSignal;
   /** Resolves when the call is in its tenant's ledger: before that the client must see no token. */
   readonly recorded: Promise<void>;
+  /** To be told before the client is given anything: from then on no other answer may be. */
+  readonly onAnswer: () => void;
   /** To be told when the first token of a streamed answer has come. */
   readonly onFirstToken: (atMs: number) => void;
   /** From a streamed answer's first token on, a pause this long is a stall. */

@@ -48,6 +48,7 @@ export async function relay(
   const stall = new LazyTimer(() => (client.isBlocked ? undefined : line.onStall()));
   let text = "";
   let seenTokens = 0;
+  let hasAnswered = false;
   while (!stream.isOver) {
     // oxlint-disable-next-line no-await-in-loop -- tokens have an order
     const bytes = await readPart(reader, line.signal);
@@ -59,6 +60,8 @@ export async function relay(
     }
     const { kind, frames } = sse.push(bytes);
     text = frames.map((frame) => stream.push(frame, nowMs)).join("");
+    if (stream.hasReleased && !hasAnswered) line.onAnswer();
+    hasAnswered = stream.hasReleased;
     const newTokens = stream.outputChunks - seenTokens;
     if (seenTokens === 0 && newTokens > 0) line.onFirstToken(nowMs);
     timeline.tokens(newTokens, nowMs);

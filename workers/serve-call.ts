@@ -3,16 +3,17 @@ import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
 import type { HeldLease } from "./acquire.ts";
 import { acquireLease } from "./acquire.ts";
 import { acquirePermit } from "./acquire-permit.ts";
+import { AttemptRound } from "./attempt-round.ts";
 import type { Call } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
+import { PendingHeads } from "./pending-heads.ts";
 import type { ReceiveAnswer } from "./reception.ts";
 import type { Settings } from "./settings.ts";
 import type { Serving } from "./try-replica.ts";
-import { tryReplica } from "./try-replica.ts";
 import { endingOfFailure } from "./usage-ending-of.ts";
 
-/** Replicas that one call may be given to, all of them before its client has seen anything. */
+/** Replicas that one call may be given to, hedges too, all of them before its client has seen anything. */
 const ATTEMPTS_MAX = 3;
 
 /** What earlier attempts came to. */
@@ -37,7 +38,7 @@ export async function serveCall(
 ): Promise<void> {
   const permit = await acquirePermit(call, env);
   try {
-    await tryReplicas({ call, receive, permit, settings }, env);
+    await tryReplicas({ call, receive, permit, settings, heads: new PendingHeads() }, env);
   } finally {
     await permit.release(endingOfFailure(call));
   }
@@ -45,8 +46,9 @@ export async function serveCall(
 
 async function tryReplicas(serving: Serving, env: Env, before?: Failures): Promise<void> {
   const lease = await acquireAnother(serving.call, env, before);
-  const attemptNumber = (before?.replicaIds.length ?? 0) + 1;
-  const attempt = await tryReplica(serving, lease, attemptNumber >= ATTEMPTS_MAX);
+  const replicaIdsBefore = before?.replicaIds ?? [];
+  const round = new AttemptRound(serving, ATTEMPTS_MAX - replicaIdsBefore.length);
+  const { attempt, replicaIds: replicaIdsNow } = await round.run(lease);
   if (attempt.kind === "answered") return;
   if (attempt.kind === "displaced") {
     // The pool displaces no request twice, so this does not go on for ever.
@@ -54,7 +56,7 @@ async function tryReplicas(serving: Serving, env: Env, before?: Failures): Promi
     return;
   }
   const { fault } = attempt;
-  const replicaIds = [...(before?.replicaIds ?? []), lease.dispatch.replicaId];
+  const replicaIds = [...replicaIdsBefore, ...replicaIdsNow];
   if (!fault.isRetryable || replicaIds.length >= ATTEMPTS_MAX) {
     throw new GatewayError(fault.problem);
   }

@@ -22,14 +22,19 @@ export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer
       includeUsage: call.includeUsage,
       ...(call.includeMetrics && { metricsOf: (answer) => metricsOf(call, answer) }),
     });
-    record.stream = stream;
-    const parties = { stream, client, watch, timeline, line };
+    if (!line.signal.aborted) record.stream = stream;
+    const onAnswer = (): void => {
+      // A copy that is asked beside this one may have begun its answer since.
+      record.stream = stream;
+      line.onAnswer();
+    };
+    const parties = { stream, client, watch, timeline, line: { ...line, onAnswer } };
     const lastText = await relay(body, parties, RELAY_LIMITS);
-    record.usage = stream.usage;
     if (stream.phase === "broken" && !stream.hasReleased) {
       const { problem = { code: "upstream_error" } } = stream;
       return { kind: "unusable", fault: { ...upstreamFailure(true), problem } };
     }
+    record.usage = stream.usage;
     record.problem = stream.problem;
     return {
       kind: stream.phase === "broken" ? "broken" : "complete",

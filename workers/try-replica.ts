@@ -4,10 +4,10 @@ import { attemptLimitMs } from "../src/slo/attempt-limit.ts";
 import { e2eLimitMs, stallMarkMs } from "../src/slo/deadlines.ts";
 import type { HeldLease } from "./acquire.ts";
 import type { HeldPermit } from "./acquire-permit.ts";
-import { AttemptPatience } from "./attempt-patience.ts";
-import { outcomeOf } from "./attempt-outcome.ts";
+import { outcomeOf, outcomeOfCopy } from "./attempt-outcome.ts";
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
+import type { PendingHeads } from "./pending-heads.ts";
 import type { Reception, ReceiveAnswer } from "./reception.ts";
 import { askReplica } from "./replica-request.ts";
 import type { Settings } from "./settings.ts";
@@ -19,6 +19,19 @@ export interface Serving {
   readonly receive: ReceiveAnswer;
   readonly settings: Settings;
   readonly permit: HeldPermit;
+  readonly heads: PendingHeads;
+}
+
+/** A call at one replica, and how it stands beside its other copy, if there is one. */
+export interface AttemptCopy {
+  readonly lease: HeldLease;
+  /** Fires when it is to end because it is late, or the other one has answered. */
+  readonly signal: AbortSignal;
+  standing: "racing" | "late" | "overtaken";
+  /** To be told before the client is given anything of it. */
+  readonly answers: () => void;
+  /** To be told when it can give the client nothing more, or has. Tells who may still answer. */
+  readonly leaves: () => { readonly isLastCopy: boolean; readonly isLastAttempt: boolean };
 }
 
 /** How an attempt ended: with an answer, with none, or with the slot taken back. */
@@ -28,55 +41,73 @@ export type Attempt =
   | { readonly kind: "displaced" };
 
 /** What a replica is charged with that gave no answer while another one could have. */
-const LATE: Reception = {
-  kind: "unusable",
-  fault: { kind: "failure", problem: { code: "timeout" }, isRetryable: true },
-};
+const LATE: UpstreamFault = { kind: "failure", problem: { code: "timeout" }, isRetryable: true };
 
-/**
- * Asks one replica, until the client has seen its answer's end or there is none. An attempt that is
- * not the last one is given up when its answer does not begin in time.
- */
-export async function tryReplica(
-  serving: Serving,
-  lease: HeldLease,
-  isLast: boolean,
-): Promise<Attempt> {
+/** Asks one replica, until the client has seen its answer's end or there is none. */
+export async function tryReplica(serving: Serving, copy: AttemptCopy): Promise<Attempt> {
   const { call, permit } = serving;
-  noteDispatch(call, lease.dispatch);
+  const { lease } = copy;
+  noteAttempt(call, lease.dispatch);
   let outcome: Outcome = { kind: "abandoned" };
   const displaced = displacementSignal(call, lease);
-  const patience = isLast ? undefined : patienceWith(call, lease);
   try {
-    const received = await receiveAnswer(serving, lease, { displaced, patience });
-    patience?.end();
-    const isUnusable = received.kind === "unusable" && call.watch.problem === undefined;
-    if (isUnusable && displaced.aborted) {
+    const received = await receiveAnswer(serving, copy, displaced);
+    const { isLastCopy, isLastAttempt } = copy.leaves();
+    if (received.kind !== "unusable") {
+      outcome = outcomeOf(call, received, true);
+      const leaseSettled = lease.settle(outcome);
+      // Whoever sees the end can rely on it that what it cost is counted, whatever dies now.
+      await permit.release(endingOfAnswer(call));
+      await received.deliver();
+      await leaseSettled;
+      return { kind: "answered" };
+    }
+    const { problem } = call.watch;
+    if (problem === undefined && displaced.aborted) {
       outcome = { kind: "displaced" };
       return { kind: "displaced" };
     }
-    const reception = isUnusable && patience?.signal.aborted === true ? LATE : received;
-    outcome = outcomeOf(call, reception, isLast);
-    if (reception.kind === "unusable") {
-      const { problem } = call.watch;
-      if (problem === undefined) return { kind: "failed", fault: reception.fault };
-      return { kind: "failed", fault: { kind: "failure", problem, isRetryable: false } };
+    if (problem === undefined && copy.standing === "overtaken") {
+      outcome = { kind: "overtaken" };
+      return { kind: "failed", fault: LATE };
     }
-    const leaseSettled = lease.settle(outcome);
-    // Whoever sees the end can rely on it that what it cost is counted, whatever dies now.
-    await permit.release(endingOfAnswer(call));
-    await reception.deliver();
-    await leaseSettled;
-    return { kind: "answered" };
+    const isLate = problem === undefined && copy.standing === "late";
+    const reception: Reception = isLate ? { kind: "unusable", fault: LATE } : received;
+    outcome = isLastCopy
+      ? outcomeOf(call, reception, isLastAttempt)
+      : outcomeOfCopy(call, reception);
+    if (problem === undefined) return { kind: "failed", fault: reception.fault };
+    return { kind: "failed", fault: { kind: "failure", problem, isRetryable: false } };
   } finally {
-    patience?.end();
     await lease.settle(outcome);
   }
 }
 
-function noteDispatch({ record }: Call, dispatch: Dispatch): void {
-  const dispatchedAtMs = Date.now();
-  record.attempts += 1;
+/** How long a call's copy may go without an answer: for ever where nobody can say that it is late. */
+export function attemptLimitOf(
+  { isStreamed, tenant, record, outputTokensMax }: Call,
+  { forecast, firstTokenBudgetMs }: Dispatch,
+): number {
+  if (isStreamed) {
+    return attemptLimitMs({ boundMs: forecast.ttftMs, budgetMs: firstTokenBudgetMs });
+  }
+  if (outputTokensMax === undefined) return Infinity;
+  const { targets } = tenant;
+  // Who joins it on its replica may slow it down to what was promised.
+  const tpotMs = Math.max(forecast.tpotMs, targets.tpot?.limitMs ?? 0);
+  const boundMs = forecast.ttftMs + tpotMs * (outputTokensMax - 1);
+  const elapsedMs = Date.now() - startedAtMs(record);
+  const budgetMs = Math.max(0, e2eLimitMs(targets, 0, outputTokensMax) - elapsedMs);
+  return attemptLimitMs({ boundMs, budgetMs });
+}
+
+function noteAttempt(call: Call, dispatch: Dispatch): void {
+  call.record.attempts += 1;
+  noteDispatch(call, dispatch, Date.now());
+}
+
+/** Of two copies the last one sent is noted, until one of them answers. */
+function noteDispatch({ record }: Call, dispatch: Dispatch, dispatchedAtMs: number): void {
   record.replicaId = dispatch.replicaId;
   record.dispatchedAtMs = dispatchedAtMs;
   record.isInProfile = dispatch.isInProfile;
@@ -86,48 +117,28 @@ function noteDispatch({ record }: Call, dispatch: Dispatch): void {
 
 /** Returns what came of the replica's answer, as far as it goes before the client sees its end. */
 async function receiveAnswer(
-  { call, receive, settings, permit }: Serving,
-  lease: HeldLease,
-  { displaced, patience }: { displaced: AbortSignal; patience: AttemptPatience | undefined },
+  { call, receive, settings, permit, heads }: Serving,
+  { lease, signal: stopped, answers }: AttemptCopy,
+  displaced: AbortSignal,
 ): Promise<Reception> {
-  const signals = [call.watch.signal, displaced];
-  const signal = AbortSignal.any(patience === undefined ? signals : [...signals, patience.signal]);
+  const signal = AbortSignal.any([call.watch.signal, displaced, stopped]);
+  const { dispatch } = lease;
   const sentAtMs = Date.now();
-  const answer = await askReplica(call, { dispatch: lease.dispatch, signal }, settings);
+  const answer = await heads.during(() => askReplica(call, { dispatch, signal }, settings));
   if (answer.kind !== "answered") return answer;
-  const onFirstToken = (atMs: number): void => {
-    patience?.end();
-    void lease.started(atMs - sentAtMs);
+  const onAnswer = (): void => {
+    noteDispatch(call, dispatch, sentAtMs);
+    answers();
   };
-  const { forecast } = lease.dispatch;
+  const onFirstToken = (atMs: number): void => void lease.started(atMs - sentAtMs);
   return receive(answer.body, {
     signal,
     recorded: permit.recorded,
+    onAnswer,
     onFirstToken,
-    stallMarkMs: stallMarkMs(call.tenant.targets, forecast.tpotMs),
+    stallMarkMs: stallMarkMs(call.tenant.targets, dispatch.forecast.tpotMs),
     onStall: () => void lease.stalled(),
   });
-}
-
-/**
- * Begins to wait for an answer to begin: for a stream's first token, or for all of an answer that comes
- * whole. Of one that has no known end nobody can say that it is late.
- */
-function patienceWith({ isStreamed, tenant, record, outputTokensMax }: Call, lease: HeldLease) {
-  const { forecast, firstTokenBudgetMs } = lease.dispatch;
-  const prospects = () => lease.prospects();
-  if (isStreamed) {
-    const outlook = { boundMs: forecast.ttftMs, budgetMs: firstTokenBudgetMs };
-    return new AttemptPatience({ limitMs: attemptLimitMs(outlook), prospects });
-  }
-  if (outputTokensMax === undefined) return new AttemptPatience({ limitMs: Infinity, prospects });
-  const { targets } = tenant;
-  // Who joins it on its replica may slow it down to what was promised.
-  const tpotMs = Math.max(forecast.tpotMs, targets.tpot?.limitMs ?? 0);
-  const boundMs = forecast.ttftMs + tpotMs * (outputTokensMax - 1);
-  const elapsedMs = Date.now() - startedAtMs(record);
-  const budgetMs = Math.max(0, e2eLimitMs(targets, 0, outputTokensMax) - elapsedMs);
-  return new AttemptPatience({ limitMs: attemptLimitMs({ boundMs, budgetMs }), prospects });
 }
 
 /** Fires when the slot is taken back, unless the client has seen something: then it is kept. */

@@ -1,5 +1,6 @@
 import type { FairAccount } from "../admission/waiting-request.ts";
 import { LeaseId } from "../protocol/ids.ts";
+import type { Lease } from "./lease-book.ts";
 import type { Option } from "./placement.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolParts } from "./pool-parts.ts";
@@ -20,19 +21,40 @@ export class Dispatcher {
   }
 
   /** Sends a request to the replica that was chosen; `account` is the one that was charged for it. */
-  dispatch(
+  dispatch(request: PoolRequest, option: Option, account: FairAccount, nowMs: number): PoolEffect {
+    const { offer, costMs } = request;
+    const charge = { account, costMs, chargedMs: costMs, isCharged: true, isHedge: false };
+    const lease = this.#give(request, option, charge, nowMs);
+    this.#noteExcess(request, lease);
+    this.#parts.hedgeBudget.dispatched();
+    this.#parts.totals.dispatched(request, nowMs);
+    if (!offer.isRetry) this.#parts.tenants.count(offer.tenantId, { kind: "admitted" }, nowMs);
+    return { kind: "dispatch", ...told(request, option, lease, nowMs) };
+  }
+
+  /** Sends a second copy of a request that a lease is for. Its tenant has been charged already. */
+  hedge(request: PoolRequest, option: Option, first: Lease, nowMs: number): PoolEffect {
+    const { account, costMs, chargedMs } = first;
+    const charge = { account, costMs, chargedMs, isCharged: false, isHedge: true };
+    this.#state.counts.hedged += 1;
+    const lease = this.#give(request, option, charge, nowMs);
+    lease.twinId = first.leaseId;
+    first.twinId = lease.leaseId;
+    return { kind: "hedge", ...told(request, option, lease, nowMs) };
+  }
+
+  #give(
     request: PoolRequest,
     { replica, cachedTokens, foreseen }: Option,
-    account: FairAccount,
+    charge: Pick<Lease, "account" | "costMs" | "chargedMs" | "isCharged" | "isHedge">,
     nowMs: number,
-  ): PoolEffect {
+  ): Lease {
     const { requestId, offer, promptTokens, outputTokens } = request;
     const { tenantId, modelId, targets } = offer;
     const outputTokensMax = request.clampedOutputTokensMax ?? offer.outputTokensMax;
     this.#state.counts.dispatched += 1;
     const dispatchNumber = this.#state.counts.dispatched;
-    const name = `${this.#epoch}.${dispatchNumber}`;
-    const leaseId = LeaseId.parse(name);
+    const leaseId = LeaseId.parse(`${this.#epoch}.${dispatchNumber}`);
     const { speedRatio } = replica.loadAt(nowMs);
     const expected = { promptTokens, cachedTokens, outputTokensMax };
     const known = { leaseId, tenantId, modelId, dispatchNumber, ...expected };
@@ -40,30 +62,24 @@ export class Dispatcher {
     replica.take({ ...known, ...promised, expectedOutputTokens: outputTokens }, nowMs);
     replica.prefixes.note(offer.prefixes);
     const { replicaId } = replica;
-    this.#parts.leases.add({
+    const lease: Lease = {
       ...known,
+      ...charge,
       requestId,
       replicaId,
       promptBytes: offer.promptBytes,
       outputTokens,
       isStreamed: offer.isStreamed,
-      costMs: request.costMs,
-      chargedMs: request.costMs,
       tokensSoFar: 1,
-      account,
       speedRatio,
       foreseen,
       spentMs: elapsedMsOf(request, nowMs),
       dispatchedAtMs: nowMs,
       expiresAtMs: nowMs + this.#parts.limits.leaseMs,
       isLost: false,
-    });
-    this.#noteExcess(request, leaseId, replicaId);
-    this.#parts.totals.dispatched(request, nowMs);
-    if (!offer.isRetry) this.#parts.tenants.count(tenantId, { kind: "admitted" }, nowMs);
-    const sent = { replicaId, endpointUrl: replica.endpointUrl, dispatch: name };
-    const dispatch = { ...sent, ...toForecast(request, foreseen, nowMs) };
-    return { kind: "dispatch", requestId, leaseId, dispatch };
+    };
+    this.#parts.leases.add(lease);
+    return lease;
   }
 
   /** Makes an excess request that has not begun give way, if one in profile is feasible without it. */
@@ -85,14 +101,17 @@ export class Dispatcher {
   }
 
   /** A whole answer never says that it has begun, so it is not taken back either. */
-  #noteExcess(
-    { requestId, offer, isInProfile }: PoolRequest,
-    leaseId: LeaseId,
-    replicaId: Option["replicaId"],
-  ): void {
+  #noteExcess({ requestId, offer, isInProfile }: PoolRequest, { leaseId, replicaId }: Lease): void {
     if (isInProfile || !offer.isStreamed) return;
     this.#parts.displacement.dispatched({ leaseId, requestId, replicaId });
   }
+}
+
+/** A lease as its holder gets it: its name is the mark of its dispatch as well. */
+function told(request: PoolRequest, { replica, foreseen }: Option, lease: Lease, nowMs: number) {
+  const { requestId, leaseId, replicaId } = lease;
+  const sent = { replicaId, endpointUrl: replica.endpointUrl, dispatch: leaseId };
+  return { requestId, leaseId, dispatch: { ...sent, ...toForecast(request, foreseen, nowMs) } };
 }
 
 /** A pace that the engine stretches as far as it may is the slowest; one without a bound is not told. */

@@ -39,6 +39,12 @@ export interface Lease {
   startedAtMs?: number;
   /** True once its replica's process is gone, and its slot with it; its caller does not know yet. */
   isLost: boolean;
+  /** The other copy of its request, once there was one; it may have ended. */
+  twinId?: LeaseId;
+  /** True: it was sent as the second copy. */
+  readonly isHedge: boolean;
+  /** Whether `chargedMs` is charged to its account: of two copies one is. */
+  isCharged: boolean;
 }
 
 /** What a {@link LeaseBook} remembers: leases in the order in which they were given. */
@@ -85,6 +91,11 @@ export class LeaseBook implements Iterable<Lease> {
     return lease;
   }
 
+  /** The other copy of a lease's request, while it is alive. */
+  twinOf({ twinId }: Lease): Lease | undefined {
+    return twinId === undefined ? undefined : this.state.get(twinId);
+  }
+
   /** Takes out every lease whose instant has come. */
   removeExpired(nowMs: number): Lease[] {
     const expired: Lease[] = [];
@@ -109,12 +120,27 @@ export class LeaseBook implements Iterable<Lease> {
 
   checkInvariants(): void {
     assert(this.state.size <= this.#leasesMax, "the leases are within their bound");
-    for (const { costMs, chargedMs } of this.state.values()) {
-      assert(chargedMs >= costMs, "who runs is charged what was foreseen, or more");
+    for (const lease of this.state.values()) {
+      assert(lease.chargedMs >= lease.costMs, "who runs is charged what was foreseen, or more");
+      const twin = this.twinOf(lease);
+      if (twin === undefined) continue;
+      assert(twin.twinId === lease.leaseId, "two copies know each other");
+      assert(twin.requestId === lease.requestId, "two copies are of one request");
+      assert(twin.replicaId !== lease.replicaId, "two copies are on two replicas");
+      assert(twin.isHedge !== lease.isHedge, "one of two copies was the first");
+      assert(!(twin.isCharged && lease.isCharged), "a request is charged once");
     }
   }
 
   #oldest(): Lease | undefined {
     return this.state.values().next().value;
   }
+}
+
+/** Lets one of two copies carry what their request was charged, if the other one does. */
+export function moveCharge(from: Lease, to: Lease): void {
+  if (!from.isCharged) return;
+  from.isCharged = false;
+  to.isCharged = true;
+  to.chargedMs = from.chargedMs;
 }

@@ -27,6 +27,8 @@ export interface Mechanisms {
   readonly ejection: boolean;
   /** Holds it against no replica when a tenant's requests fail wherever they are sent. */
   readonly blame: boolean;
+  /** Sends a second copy of a request that is late. */
+  readonly hedging: boolean;
   /** Lets priority bands age. */
   readonly aging: boolean;
 }
@@ -44,5 +46,6 @@ export const ALL_MECHANISMS: Mechanisms = {
   ledger: true,
   ejection: true,
   blame: true,
+  hedging: true,
   aging: true,
 };

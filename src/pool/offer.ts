@@ -86,6 +86,8 @@ export interface Outcome {
     | "upstream-failed"
     | "upstream-refused"
     | "displaced"
+    /** Another copy of it answered first. */
+    | "overtaken"
     | "abandoned";
   /** Exact counts of the engine; absent when it never said. */
   readonly promptTokens?: number;

@@ -15,6 +15,7 @@ export type PoolCall =
   | { readonly kind: "offer"; readonly offer: Offer }
   | { readonly kind: "withdraw"; readonly requestId: RequestId }
   | { readonly kind: "started"; readonly leaseId: LeaseId; readonly firstTokenAfterMs: number }
+  | { readonly kind: "hedge"; readonly leaseId: LeaseId; readonly offer: Offer }
   | { readonly kind: "stalled"; readonly leaseId: LeaseId }
   | { readonly kind: "settle"; readonly leaseId: LeaseId; readonly outcome: Outcome }
   | { readonly kind: "wake" };
@@ -36,6 +37,8 @@ export function callPool(pool: Pool, call: PoolCall, nowMs: number): PoolEffect[
       return pool.withdraw(call.requestId, nowMs);
     case "started":
       return pool.started(call.leaseId, call.firstTokenAfterMs, nowMs);
+    case "hedge":
+      return pool.hedge(call.leaseId, call.offer, nowMs);
     case "stalled":
       return pool.stalled(call.leaseId, nowMs);
     case "settle":

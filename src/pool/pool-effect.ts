@@ -3,17 +3,19 @@ import type { Dispatch, Rejection } from "./offer.ts";
 
 /**
  * What the caller must now do; a pool performs no I/O. `dispatch` and `reject` are the one verdict
- * of an offer. `displace` asks for a dispatched request that has no token yet to be stopped there,
+ * of an offer; `hedge` gives a request that has a lease a second one. `displace` asks for a dispatched request that has no token yet to be stopped there,
  * settled as `displaced` and offered again. `wake` asks for a call of `wake()` at an instant and
  * replaces any earlier one.
  */
 export type PoolEffect =
-  | {
-      readonly kind: "dispatch";
-      readonly requestId: RequestId;
-      readonly leaseId: LeaseId;
-      readonly dispatch: Dispatch;
-    }
+  | ({ readonly kind: "dispatch" } & GivenLease)
+  | ({ readonly kind: "hedge" } & GivenLease)
   | { readonly kind: "reject"; readonly requestId: RequestId; readonly rejection: Rejection }
   | { readonly kind: "displace"; readonly requestId: RequestId; readonly leaseId: LeaseId }
   | { readonly kind: "wake"; readonly atMs: number };
+
+interface GivenLease {
+  readonly requestId: RequestId;
+  readonly leaseId: LeaseId;
+  readonly dispatch: Dispatch;
+}

@@ -50,7 +50,12 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
     metricFamily({ name, type, help }, [{ labels: pool, value }]);
   return [
     one("counter", "gw_offers_total", "Requests offered to the pool, retries too", counts.offered),
-    one("counter", "gw_dispatches_total", "Offers sent to a replica", counts.dispatched),
+    one(
+      "counter",
+      "gw_dispatches_total",
+      "Offers sent to a replica, hedges apart",
+      counts.dispatched - counts.hedged,
+    ),
     metricFamily(
       {
         name: "gw_admission_rejected_total",
@@ -71,6 +76,15 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
       "Dispatches of requests that were dispatched before",
       totals.retried,
     ),
+    metricFamily(
+      {
+        name: "gw_hedges_total",
+        type: "counter",
+        help: "Second copies of late requests that were asked for: sent, or why not",
+      },
+      samplesOf(totals.hedges, "result", pool),
+    ),
+    one("counter", "gw_hedges_won_total", "Second copies that answered first", totals.hedgesWon),
     one("gauge", "gw_inflight", "Dispatched requests that have not ended", parts.leases.size),
     one("gauge", "gw_queue_depth", "Requests that wait in the pool", parts.queue.size),
     one("gauge", "gw_queue_depth_max", "Requests that may wait in the pool", queueMax),
@@ -91,6 +105,7 @@ function endingMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
     upstream_error: endedBy["upstream-failed"],
     upstream_refused: endedBy["upstream-refused"],
     displaced: endedBy.displaced,
+    overtaken: endedBy.overtaken,
     abandoned: endedBy.abandoned,
   };
   const { input, cachedInput: cached_input, output } = tokens;

@@ -13,6 +13,7 @@ import { ReplicaSet } from "../replicas/replica-set.ts";
 import type { Capacity } from "./capacity.ts";
 import { capacityOf } from "./capacity.ts";
 import { FailingTenants } from "./failing-tenants.ts";
+import { HedgeBudget } from "./hedge-budget.ts";
 import type { IntakeParts } from "./intake.ts";
 import { LeaseBook } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
@@ -45,6 +46,7 @@ export class PoolParts {
   readonly displacement: Displacement;
   readonly holdBack: HoldBack;
   readonly retryAfter: RetryAfter;
+  readonly hedgeBudget: HedgeBudget;
   readonly calibration: Calibration;
   readonly totals: PoolTotals;
   readonly intake: IntakeParts;
@@ -78,6 +80,7 @@ export class PoolParts {
     this.displacement = new Displacement({}, state.displacement);
     this.holdBack = new HoldBack({}, state.holdBack);
     this.retryAfter = new RetryAfter({}, state.retryAfter);
+    this.hedgeBudget = new HedgeBudget(state.hedgeBudget);
     this.totals = new PoolTotals(state.totals);
     this.calibration = new Calibration({}, state.calibration);
     const outputLengths = new OutputLengths({}, state.outputLengths);
@@ -148,6 +151,7 @@ export class PoolParts {
     this.displacement.checkInvariants();
     this.holdBack.checkInvariants();
     this.retryAfter.checkInvariants();
+    this.hedgeBudget.checkInvariants();
     this.calibration.checkInvariants();
     this.intake.outputLengths.checkInvariants();
   }

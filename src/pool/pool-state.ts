@@ -15,6 +15,8 @@ import type { CostBucketState } from "../tenants/cost-bucket.ts";
 import { CostBucket } from "../tenants/cost-bucket.ts";
 import type { Capacity } from "./capacity.ts";
 import type { FailingTenantsState } from "./failing-tenants.ts";
+import type { HedgeBudgetState } from "./hedge-budget.ts";
+import { HedgeBudget } from "./hedge-budget.ts";
 import type { LeaseBookState } from "./lease-book.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import type { PoolTotalsState } from "./pool-totals.ts";
@@ -38,6 +40,7 @@ export interface PoolState {
   readonly displacement: DisplacementState;
   readonly holdBack: HoldBackState;
   readonly retryAfter: RetryAfterState;
+  readonly hedgeBudget: HedgeBudgetState;
   readonly calibration: CalibrationState;
   readonly outputLengths: OutputLengthsState;
   readonly tokenEstimate: TokenEstimateState;
@@ -62,6 +65,8 @@ interface PoolCounts {
   dispatched: number;
   rejected: number;
   displaced: number;
+  /** Second copies: no offers of their own, but dispatches. */
+  hedged: number;
 }
 
 /** A pool that has heard of nothing yet. */
@@ -78,10 +83,11 @@ export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
     displacement: emptyDisplacement(),
     holdBack: new HoldBack().state,
     retryAfter: { entries: [], added: 0 },
+    hedgeBudget: new HedgeBudget().state,
     calibration: new Calibration().state,
     outputLengths: { byModel: new Map() },
     tokenEstimate: new TokenEstimate().state,
-    counts: { offered: 0, dispatched: 0, rejected: 0, displaced: 0 },
+    counts: { offered: 0, dispatched: 0, rejected: 0, displaced: 0, hedged: 0 },
     totals: noTotals(),
     queueMax: 0,
     waitingCostMs: 0,

@@ -40,6 +40,8 @@ export interface PoolStatus {
   readonly dispatched: number;
   readonly rejected: number;
   readonly displaced: number;
+  /** Second copies of late requests, among those dispatched. */
+  readonly hedged: number;
   /** Which share of its targets a request beyond its tenant's guarantee may use. */
   readonly holdRatio: number;
   /** GPU-ms of the fastest replica that pass in a millisecond; absent before one was ready. */

@@ -9,6 +9,16 @@ import { elapsedMsOf } from "./pool-request.ts";
 /** What a first token took, as a share of what was foreseen. */
 export const FORECAST_RATIO_BUCKETS = [0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10];
 
+/** What came of a late request's wish for a second copy: it was sent, or why it was not. */
+export type HedgeResult =
+  | "sent"
+  | "settled"
+  | "out-of-profile"
+  | "not-begun"
+  | "no-room"
+  | "no-budget"
+  | "infeasible";
+
 /** What a {@link PoolTotals} remembers; histograms of seconds, but for the ratio. */
 export interface PoolTotalsState {
   readonly rejectedBy: Record<Rejection["reason"], number>;
@@ -16,6 +26,9 @@ export interface PoolTotalsState {
   readonly tokens: { input: number; cachedInput: number; output: number };
   /** Dispatches of requests that had been dispatched before. */
   retried: number;
+  readonly hedges: Record<HedgeResult, number>;
+  /** Hedges whose answer came first. */
+  hedgesWon: number;
   readonly queueWait: HistogramState;
   /** From the arrival at the gateway. */
   readonly firstToken: HistogramState;
@@ -45,10 +58,21 @@ export function noTotals(): PoolTotalsState {
       "upstream-failed": 0,
       "upstream-refused": 0,
       displaced: 0,
+      overtaken: 0,
       abandoned: 0,
     },
     tokens: { input: 0, cachedInput: 0, output: 0 },
     retried: 0,
+    hedges: {
+      sent: 0,
+      settled: 0,
+      "out-of-profile": 0,
+      "not-begun": 0,
+      "no-room": 0,
+      "no-budget": 0,
+      infeasible: 0,
+    },
+    hedgesWon: 0,
     queueWait: emptyHistogram(REQUEST_BUCKETS),
     firstToken: emptyHistogram(FIRST_TOKEN_BUCKETS),
     expectedFirstToken: emptyHistogram(FIRST_TOKEN_BUCKETS),
@@ -77,10 +101,16 @@ export class PoolTotals {
     observe(this.state.queueWait, REQUEST_BUCKETS, queuedMs / 1000);
   }
 
+  /** A second copy of a late request was asked for. */
+  hedged(result: HedgeResult): void {
+    this.state.hedges[result] += 1;
+  }
+
   /** The first token came so long after the dispatch. */
-  started({ spentMs, foreseen }: Lease, firstTokenAfterMs: number): void {
+  started({ spentMs, foreseen, isHedge }: Lease, firstTokenAfterMs: number): void {
     const { predictedMs } = foreseen.ttft;
     const { state } = this;
+    if (isHedge) state.hedgesWon += 1;
     observe(state.firstToken, FIRST_TOKEN_BUCKETS, (spentMs + firstTokenAfterMs) / 1000);
     observe(state.expectedFirstToken, FIRST_TOKEN_BUCKETS, predictedMs / 1000);
     observe(state.actualFirstToken, FIRST_TOKEN_BUCKETS, firstTokenAfterMs / 1000);

@@ -5,6 +5,8 @@ import type { LeaseId, PoolId, ReplicaId, RequestId } from "../protocol/ids.ts";
 import type { Replica } from "../replicas/replica.ts";
 import { whyNot } from "../routing/filter.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
+import { Dispatcher } from "./dispatcher.ts";
+import { Hedger } from "./hedger.ts";
 import type { Lease } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import { ALL_MECHANISMS } from "./mechanisms.ts";
@@ -49,6 +51,7 @@ export class Pool {
   readonly state: PoolState;
   readonly #parts: PoolParts;
   readonly #reception: Reception;
+  readonly #hedger: Hedger;
   readonly #epoch: string;
   readonly #startedAtMs: number;
 
@@ -60,7 +63,9 @@ export class Pool {
     this.#epoch = options.epoch;
     this.#startedAtMs = options.startedAtMs;
     this.#parts = new PoolParts(this.state, limits, mechanisms);
-    this.#reception = new Reception(this.#parts, this.state, this.#epoch);
+    const dispatcher = new Dispatcher(this.#parts, this.state, this.#epoch);
+    this.#reception = new Reception(this.#parts, this.state, dispatcher);
+    this.#hedger = new Hedger(this.#parts, dispatcher);
   }
 
   /**
@@ -145,6 +150,17 @@ export class Pool {
     return this.#attend(nowMs, replica);
   }
 
+  /**
+   * A dispatched request is late: it may be sent to a second replica as well. `offer` tells how it stands
+   * now, and which replicas it has been to before its lease.
+   */
+  hedge(leaseId: LeaseId, offer: Offer, nowMs: number): PoolEffect[] {
+    const effects = this.#expire(nowMs);
+    const lease = this.#parts.leases.get(leaseId);
+    if (lease !== undefined) effects.push(...this.#hedger.hedge(lease, offer, nowMs));
+    return [...effects, ...this.#nextWake(nowMs)];
+  }
+
   /** A dispatched request's stream has paused for much too long. Several of them may eject its replica. */
   stalled(leaseId: LeaseId, nowMs: number): PoolEffect[] {
     const lease = this.#parts.leases.get(leaseId);
@@ -181,9 +197,10 @@ export class Pool {
 
   /** Throws when a law of conservation is broken: of requests, of slots, of bounds. */
   checkInvariants(): void {
-    const { offered, dispatched, rejected } = this.state.counts;
+    const { offered, dispatched, hedged, rejected } = this.state.counts;
     const { queue, leases, replicas } = this.#parts;
-    assert(offered === dispatched + rejected + queue.size, "every offer has one verdict or waits");
+    const verdicts = dispatched - hedged + rejected;
+    assert(offered === verdicts + queue.size, "every offer has one verdict or waits");
     assert(this.state.waiting.size === queue.size, "the queue knows whom it holds");
     let waitingCostMs = 0;
     for (const { costMs } of this.state.waiting.values()) waitingCostMs += costMs;

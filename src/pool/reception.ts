@@ -1,7 +1,7 @@
 import { DEFAULT_OVERLOAD_LADDER, nextStep } from "../admission/overload-ladder.ts";
 import type { RequestId } from "../protocol/ids.ts";
 import type { Replica } from "../replicas/replica.ts";
-import { Dispatcher } from "./dispatcher.ts";
+import type { Dispatcher } from "./dispatcher.ts";
 import { clamped, toPoolRequest } from "./intake.ts";
 import type { Offer, Rejection } from "./offer.ts";
 import { Patience } from "./patience.ts";
@@ -35,10 +35,10 @@ export class Reception {
   readonly #patience: Patience;
   readonly #list: WaitingList;
 
-  constructor(parts: PoolParts, state: PoolState, epoch: string) {
+  constructor(parts: PoolParts, state: PoolState, dispatcher: Dispatcher) {
     this.#parts = parts;
     this.#state = state;
-    this.#dispatcher = new Dispatcher(parts, state, epoch);
+    this.#dispatcher = dispatcher;
     this.#refuser = new Refuser(parts, state);
     this.#patience = new Patience(parts, state);
     this.#list = new WaitingList(parts.queue, state);

@@ -36,6 +36,7 @@ export class RunningCosts {
     for (const lease of this.#parts.leases) {
       const tpotMs = paces.get(lease.replicaId);
       if (lease.startedAtMs === undefined || lease.isLost || tpotMs === undefined) continue;
+      if (!lease.isCharged) continue;
       // Who is guaranteed nothing takes nothing that is, and takes turns by what was predicted.
       if (tenants.shareOf(lease.tenantId).guaranteedRatio === 0) continue;
       lease.tokensSoFar += (nowMs - Math.max(revisedAtMs, lease.startedAtMs)) / tpotMs;

@@ -7,7 +7,8 @@ import type { FailingTenants } from "./failing-tenants.ts";
 import type { IntakeParts } from "./intake.ts";
 import { costMsOf } from "./intake.ts";
 import { judgedPaceMs } from "./foreseen-pace.ts";
-import type { Lease } from "./lease-book.ts";
+import type { Lease, LeaseBook } from "./lease-book.ts";
+import { moveCharge } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import type { Outcome } from "./offer.ts";
 import type { PoolTotals } from "./pool-totals.ts";
@@ -18,6 +19,7 @@ import type { TenantBook } from "./tenant-book.ts";
 export interface TeacherParts {
   readonly intake: IntakeParts;
   readonly replicas: ReplicaSet;
+  readonly leases: LeaseBook;
   readonly tenants: TenantBook;
   readonly failingTenants: FailingTenants;
   readonly queue: WaitQueue;
@@ -106,19 +108,25 @@ export class Teacher {
     replicas.failed(lease, nowMs);
   }
 
-  /** What it cost is known only now; one that was never begun cost nothing. */
+  /**
+   * What it cost is known only now; one that was never begun cost nothing. Of two copies the one that has
+   * begun is paid for, and as long as none has, the one that is left may still be.
+   */
   #correctCost(lease: Lease, outcome: Outcome, nowMs: number): void {
-    const { queue, tenants } = this.#parts;
+    const { queue, tenants, leases } = this.#parts;
     const capacity = this.#parts.capacity(nowMs);
     const { promptTokens = lease.promptTokens, cachedTokens = 0, outputTokens } = outcome;
-    const hasBegun = lease.startedAtMs !== undefined || outputTokens !== undefined;
-    const actualMs =
-      hasBegun || outcome.kind === "completed"
-        ? costMsOf(
-            { promptTokens, cachedTokens, outputTokens: outputTokens ?? lease.outputTokens },
-            capacity,
-          )
-        : 0;
+    const hasBegun =
+      lease.startedAtMs !== undefined || outputTokens !== undefined || outcome.kind === "completed";
+    const twin = leases.twinOf(lease);
+    if (twin !== undefined) moveCharge(hasBegun ? twin : lease, hasBegun ? lease : twin);
+    if (!lease.isCharged) return;
+    const actualMs = hasBegun
+      ? costMsOf(
+          { promptTokens, cachedTokens, outputTokens: outputTokens ?? lease.outputTokens },
+          capacity,
+        )
+      : 0;
     const deltaMs = actualMs - lease.chargedMs;
     if (outcome.kind === "completed" && outputTokens !== undefined) {
       // By its length alone: what its prompt found cached is foreseen nowhere, and no surprise.

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { Prospects } from "../../src/pool/offer.ts";
 import { AttemptPatience } from "../../workers/attempt-patience.ts";
 
+const NEVER = async () => false;
 const HOPE: Prospects = { hasOther: true, isSilent: false };
 
 beforeEach(() => {
@@ -17,13 +18,14 @@ function aPatience(limitMs: number, ...answers: readonly (Prospects | undefined)
   const prospects = vi.fn<() => Promise<Prospects | undefined>>(async () =>
     left.length > 1 ? left.shift() : left[0],
   );
+  const hedge = vi.fn<() => Promise<boolean>>(NEVER);
   const beganAtMs = Date.now();
-  const patience = new AttemptPatience({ limitMs, prospects });
+  const patience = new AttemptPatience({ limitMs, prospects, hedge });
   const gaveUpAfterMs: number[] = [];
   patience.signal.addEventListener("abort", () => {
     gaveUpAfterMs.push(Date.now() - beganAtMs);
   });
-  return { patience, prospects, gaveUpAfterMs };
+  return { patience, prospects, hedge, gaveUpAfterMs };
 }
 
 describe("AttemptPatience", () => {
@@ -58,6 +60,34 @@ describe("AttemptPatience", () => {
     expect(gaveUpAfterMs).toEqual([4_000]);
   });
 
+  test("waits for ever beside another copy, once that is sent", async () => {
+    const { gaveUpAfterMs, hedge, prospects } = aPatience(400, HOPE);
+    hedge.mockResolvedValue(true);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(gaveUpAfterMs).toEqual([]);
+    expect(hedge).toHaveBeenCalledTimes(1);
+    expect(prospects).toHaveBeenCalledTimes(1);
+  });
+
+  test.each([
+    ["on a replica of which nothing is heard", { ...HOPE, isSilent: true }],
+    ["while there is no other", { ...HOPE, hasOther: false }],
+  ])("asks for no copy %s", async (_, answer) => {
+    const { hedge } = aPatience(400, answer);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(hedge).not.toHaveBeenCalled();
+  });
+
+  test("does not give up what has begun while a copy was asked for", async () => {
+    const { patience, hedge, gaveUpAfterMs } = aPatience(400, HOPE);
+    hedge.mockImplementation(async () => {
+      patience.end();
+      return false;
+    });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(gaveUpAfterMs).toEqual([]);
+  });
+
   test("is not late only because it has looked", async () => {
     const { gaveUpAfterMs } = aPatience(5_000, HOPE);
     await vi.advanceTimersByTimeAsync(60_000);
@@ -67,7 +97,7 @@ describe("AttemptPatience", () => {
   test("does not give up what has ended, not even while the pool is being asked", async () => {
     const answers: ((prospects: Prospects) => void)[] = [];
     const prospects = () => new Promise<Prospects>((resolve) => void answers.push(resolve));
-    const patience = new AttemptPatience({ limitMs: 400, prospects });
+    const patience = new AttemptPatience({ limitMs: 400, prospects, hedge: NEVER });
     await vi.advanceTimersByTimeAsync(400);
     patience.end();
     answers[0]?.(HOPE);

@@ -59,6 +59,7 @@ function aRelay() {
   const line = {
     signal,
     recorded: Promise.resolve(),
+    onAnswer: () => {},
     onFirstToken: () => {},
     stallMarkMs: STALL_MARK_MS,
     onStall,

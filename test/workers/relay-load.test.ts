@@ -57,6 +57,7 @@ function relayed(body: ReadableStream<Uint8Array>) {
   const line = {
     signal: watch.signal,
     recorded: Promise.resolve(),
+    onAnswer: () => {},
     onFirstToken: () => {},
     stallMarkMs: 60_000,
     onStall: () => {},

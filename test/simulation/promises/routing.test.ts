@@ -3,6 +3,7 @@ import { LeastOutstanding } from "../../../simulator/policies/load-balancers.ts"
 import { brokenOf } from "../../../simulator/promises/finding.ts";
 import {
   findsPrefixesWithinTheBound,
+  hidesABlackHole,
   leavesOutABlackHole,
 } from "../../../simulator/promises/routing.ts";
 import { breaks, LONG } from "./breaks.ts";
@@ -28,5 +29,18 @@ describe("routing", LONG, () => {
   test("sends it a part of all requests where no replica is left out", () => {
     const mechanisms = { ejection: false };
     expect(leavesOutABlackHole({ ...hole, mechanisms })).toSatisfy(breaks("kept"));
+  });
+
+  test("lets nobody feel a replica that swallows requests, for three extra requests in a hundred", () => {
+    expect(brokenOf(hidesABlackHole(hole))).toEqual([]);
+  });
+
+  test("lets clients fail where what is late just waits", () => {
+    expect(hidesABlackHole(hole, false)).toSatisfy(breaks("failures seen"));
+  });
+
+  test("cannot hide it where it is not left out as well: copies are too few for all", () => {
+    const mechanisms = { ejection: false };
+    expect(hidesABlackHole({ ...hole, mechanisms })).toSatisfy(breaks("p99 TTFT of tight"));
   });
 });

@@ -30,6 +30,8 @@ export function aLease(name: string, change: Partial<Lease> = {}): Lease {
     dispatchedAtMs: 0,
     expiresAtMs: 1_000,
     isLost: false,
+    isHedge: false,
+    isCharged: true,
     ...change,
   };
 }

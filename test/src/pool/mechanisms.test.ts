@@ -184,6 +184,16 @@ const EXAMPLES: Readonly<Record<keyof Mechanisms, Example>> = {
     on: 0,
     off: 1,
   },
+  hedging: {
+    says: "a late request is sent to a second replica as well",
+    run: (mechanisms) => {
+      const pool = aPoolWith(mechanisms, 2);
+      const offer = anOffer("r");
+      return only("hedge", pool.hedge(leaseOf(pool.offer(offer, 0)), offer, 400)).length;
+    },
+    on: 1,
+    off: 0,
+  },
   aging: {
     says: "who waits for long is not passed by urgent requests for ever",
     run: (mechanisms) => {

@@ -39,6 +39,15 @@ class Verdicts {
         assert(this.#open.delete(effect.requestId), "an offer gets one verdict");
         this.#leases.set(effect.leaseId, { ...effect, replicaId: effect.dispatch.replicaId });
         break;
+      case "hedge": {
+        const { requestId, leaseId } = effect;
+        const { replicaId } = effect.dispatch;
+        const others = [...this.#leases.values()].filter((lease) => lease.requestId === requestId);
+        assert(others.length > 0, "only what was dispatched is hedged");
+        assert(others.at(-1)?.replicaId !== replicaId, "a hedge goes to another replica");
+        this.#leases.set(leaseId, { requestId, replicaId });
+        break;
+      }
       case "reject":
         assert(this.#open.delete(effect.requestId), "an offer gets one verdict");
         break;
@@ -93,6 +102,7 @@ describe("a pool that is told anything in any order", () => {
     // A law that no call could have broken proves nothing: each verdict occurs.
     for (const verdict of [
       "dispatch",
+      "hedge",
       "displace",
       "wake",
       "infeasible",

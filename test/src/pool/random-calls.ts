@@ -103,8 +103,11 @@ export class RandomCalls {
       else if (effect.kind === "reject") this.#waiting.delete(effect.requestId);
       else if (effect.kind === "displace") this.#displaced.push(effect.leaseId);
       else {
-        const offer = this.#waiting.get(effect.requestId);
-        if (offer === undefined) throw new Error("Who does not wait is not dispatched");
+        const offer =
+          effect.kind === "hedge"
+            ? this.#leaseOfRequest(effect.requestId)?.offer
+            : this.#waiting.get(effect.requestId);
+        if (offer === undefined) throw new Error("Who neither waits nor runs is sent nowhere");
         this.#waiting.delete(effect.requestId);
         this.#lastNumber += 1;
         const { replicaId } = effect.dispatch;
@@ -132,6 +135,7 @@ export class RandomCalls {
     if (draw < 0.92) return this.#end() ?? { kind: "wake" };
     if (draw < 0.93) return this.#withdraw() ?? { kind: "wake" };
     if (draw < 0.94) return this.#stall() ?? { kind: "wake" };
+    if (draw < 0.955) return this.#hedge() ?? { kind: "wake" };
     if (draw < 0.96) return { kind: "wake" };
     if (draw < 0.965) return this.#configure();
     if (draw < 0.97) return { kind: "disconnected", replicaId: replicaIdOf(this.#below(REPLICAS)) };
@@ -212,6 +216,17 @@ export class RandomCalls {
     return leaseId === undefined ? undefined : { kind: "stalled", leaseId };
   }
 
+  #hedge(): PoolCall | undefined {
+    const leaseId = this.#oneOf([...this.#leases.keys()]);
+    const lease = leaseId === undefined ? undefined : this.#leases.get(leaseId);
+    if (leaseId === undefined || lease === undefined) return undefined;
+    return { kind: "hedge", leaseId, offer: { ...lease.offer, isRetry: true } };
+  }
+
+  #leaseOfRequest(requestId: RequestId): LiveLease | undefined {
+    return [...this.#leases.values()].find(({ offer }) => offer.requestId === requestId);
+  }
+
   #end(): PoolCall | undefined {
     const leaseId = this.#oneOf([...this.#leases.keys()]);
     if (leaseId === undefined) return undefined;
@@ -232,7 +247,8 @@ export class RandomCalls {
     const lease = this.#leases.get(leaseId);
     this.#leases.delete(leaseId);
     const isTriedAgain = outcome.kind === "displaced" || outcome.kind === "upstream-failed";
-    if (lease !== undefined && isTriedAgain) this.#again.push(lease.offer);
+    const isAlone = lease !== undefined && !this.#leaseOfRequest(lease.offer.requestId);
+    if (isAlone && isTriedAgain) this.#again.push(lease.offer);
     return { kind: "settle", leaseId, outcome };
   }
 

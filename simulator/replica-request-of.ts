@@ -1,0 +1,25 @@
+import { paceMs } from "../src/slo/deadlines.ts";
+import type { ReplicaRequest } from "./replica-request.ts";
+import type { Attempt } from "./simulated-call.ts";
+
+/** An attempt as it is sent to its replica; not every gateway tells by when a first token is due. */
+export function replicaRequestOf(
+  attempt: Attempt,
+  promptTokenIds: readonly number[],
+  { nowMs, tellsDeadlines }: { readonly nowMs: number; readonly tellsDeadlines: boolean },
+): ReplicaRequest {
+  const { call, dispatch, attemptId, answerTokenIds } = attempt;
+  const { tenant, spec } = call.options;
+  const tbtTargetMs = paceMs(tenant.targets);
+  const deadlineAtMs = nowMs + dispatch.firstTokenBudgetMs;
+  return {
+    id: attemptId,
+    tenant: tenant.tenantId,
+    promptTokenIds,
+    answerTokenIds,
+    dispatch: dispatch.dispatch,
+    ...(tellsDeadlines && deadlineAtMs < Infinity && { firstTokenDeadlineAtMs: deadlineAtMs }),
+    ...(tbtTargetMs < Infinity && { tbtTargetMs }),
+    ...(spec.isPoisonous === true && { isPoisonous: true }),
+  };
+}

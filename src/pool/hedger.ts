@@ -1,0 +1,80 @@
+import type { Dispatcher } from "./dispatcher.ts";
+import { toPoolRequest } from "./intake.ts";
+import type { Lease } from "./lease-book.ts";
+import type { Offer } from "./offer.ts";
+import type { PoolEffect } from "./pool-effect.ts";
+import type { PoolParts } from "./pool-parts.ts";
+import type { HedgeResult } from "./pool-totals.ts";
+import type { PoolRequest } from "./pool-request.ts";
+
+/** So long after a dispatch a report would know of it, had it come to its replica. */
+const ARRIVAL_MS = 250;
+
+/**
+ * Sends a late request to a second replica as well, where that is worth its work: the request was
+ * guaranteed, its engine may have begun it, nobody waits for the room, the budget has one left, and the
+ * copy would still be in time there. Otherwise its holder goes by its prospects.
+ *
+ * Of the two leases one is charged to the tenant: the one that begins, or whichever is left.
+ */
+export class Hedger {
+  readonly #parts: PoolParts;
+  readonly #dispatcher: Dispatcher;
+
+  constructor(parts: PoolParts, dispatcher: Dispatcher) {
+    this.#parts = parts;
+    this.#dispatcher = dispatcher;
+  }
+
+  /** Sends a copy of a lease's request, offered again as it is now, or does nothing. */
+  hedge(lease: Lease, offer: Offer, nowMs: number): PoolEffect[] {
+    const { totals, placement, replicas, hedgeBudget, tenants } = this.#parts;
+    const refusal = this.#whyNot(lease, nowMs);
+    if (refusal !== undefined) {
+      totals.hedged(refusal);
+      return [];
+    }
+    const request = this.#requestOf(lease, offer, nowMs);
+    const { chosen } = placement.place(request, replicas, { nowMs, isQueueEmpty: true });
+    if (chosen === undefined) {
+      totals.hedged("infeasible");
+      return [];
+    }
+    totals.hedged("sent");
+    hedgeBudget.spend();
+    tenants.arrives(offer.tenantId, offer.share, offer.targets, nowMs);
+    return [this.#dispatcher.hedge(request, chosen, lease, nowMs)];
+  }
+
+  #whyNot(lease: Lease, nowMs: number): HedgeResult | undefined {
+    const { mechanisms, leases, queue, hedgeBudget } = this.#parts;
+    const isOver = lease.isLost || lease.startedAtMs !== undefined;
+    if (isOver || lease.twinId !== undefined || !lease.isStreamed) return "settled";
+    if (!lease.account.isInProfile) return "out-of-profile";
+    if (this.#hasNotArrived(lease, nowMs)) return "not-begun";
+    if (queue.size > 0 || leases.isFull) return "no-room";
+    return mechanisms.hedging && hedgeBudget.hasOne ? undefined : "no-budget";
+  }
+
+  /** What never came there has cost nothing: it is better taken back than sent twice. */
+  #hasNotArrived({ replicaId, dispatchNumber, dispatchedAtMs }: Lease, nowMs: number): boolean {
+    const replica = this.#parts.replicas.get(replicaId);
+    if (replica === undefined) return false;
+    if (replica.state.residents.acknowledgedNumber >= dispatchNumber) return false;
+    return nowMs - replica.reportAgeMs(nowMs) - dispatchedAtMs >= ARRIVAL_MS;
+  }
+
+  /** Cut short as the first was, and within the guarantee as that was. */
+  #requestOf(lease: Lease, offer: Offer, nowMs: number): PoolRequest {
+    const { intake } = this.#parts;
+    const excludedReplicaIds = [...offer.excludedReplicaIds, lease.replicaId];
+    const outputTokensMax = lease.outputTokensMax ?? offer.outputTokensMax;
+    const copy = {
+      ...offer,
+      excludedReplicaIds,
+      ...(outputTokensMax !== undefined && { outputTokensMax }),
+    };
+    const request = toPoolRequest(copy, intake, this.#parts.capacity(nowMs), nowMs);
+    return { ...request, isInProfile: true };
+  }
+}
