@@ -38,6 +38,8 @@ export interface CheckedRequest {
   readonly includeUsage: boolean;
   /** Whether it wants to know where the time of a stream went, beside the counts. */
   readonly includeMetrics: boolean;
+  /** Whether it wants a stream at an even pace rather than each token at once. */
+  readonly isPaced: boolean;
   readonly cacheSalt: string;
 }
 

@@ -1,8 +1,13 @@
 import { createHash } from "node:crypto";
 import { DurableObject } from "cloudflare:workers";
+import type { LabelCount } from "../src/base/label-counts.ts";
+import { LabelCounts } from "../src/base/label-counts.ts";
+import type { MetricFamily, MetricName } from "../src/base/metric-text.ts";
+import { metricFamily } from "../src/base/metric-text.ts";
 import type { PoolId, TenantId } from "../src/protocol/ids.ts";
 import type { LivePool, TenantAccess } from "../src/tenants/live-configuration.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "../src/tenants/live-configuration.ts";
+import { OTHER_REQUEST_LABELS, REQUEST_LABELS_MAX } from "../src/protocol/request-labels.ts";
 import type { Env } from "./env.ts";
 
 /** The one object of its class: `env.DIRECTORY.getByName(DIRECTORY_NAME)`. */
@@ -18,6 +23,12 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS live_configuration (
   digest TEXT NOT NULL,
   document TEXT NOT NULL
 )`;
+
+const REQUESTS: MetricName = {
+  name: "gw_requests_total",
+  type: "counter",
+  help: "Requests of all edges by route, status of the head and code of the failure",
+};
 
 export type Applied =
   | { readonly kind: "applied"; readonly version: number }
@@ -53,6 +64,7 @@ type StoredRow = { version: number; format: number; digest: string; document: st
  */
 export class DirectoryObject extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
+  readonly #requests = new LabelCounts(REQUEST_LABELS_MAX, OTHER_REQUEST_LABELS);
   #directory: Directory | undefined;
 
   constructor(state: DurableObjectState, env: Env) {
@@ -87,6 +99,17 @@ export class DirectoryObject extends DurableObject<Env> {
       this.#directory = undefined;
       return { kind: "applied", version };
     });
+  }
+
+  /** Takes what an edge has counted of its requests since it sent last. Kept in memory, as of this life. */
+  async countRequests(counts: readonly LabelCount[]): Promise<void> {
+    this.#requests.addAll(counts);
+  }
+
+  /** Tells all edges' requests in numbers, for Prometheus. */
+  async metrics(): Promise<MetricFamily[]> {
+    const samples = this.#requests.list().map(([labels, value]) => ({ labels, value }));
+    return [metricFamily(REQUESTS, samples)];
   }
 
   /** Tells whose key this is. Models, targets and limits come along, so that one call is enough. */

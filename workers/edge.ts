@@ -7,6 +7,7 @@ import { CORS_HEADERS, preflightResponse } from "./cors.ts";
 import type { EdgeContext } from "./edge-context.ts";
 import { errorResponse, problemOf } from "./error-response.ts";
 import { rateHeaders } from "./rate-headers.ts";
+import { keepCountsOf, requestCounts } from "./request-counts.ts";
 import { adminRoutes } from "./routes/admin.ts";
 import { listModels, retrieveModel } from "./routes/models.ts";
 import { tellMetrics } from "./routes/metrics.ts";
@@ -29,6 +30,8 @@ app.use(async (c, next) => {
   await next();
   // The answer of a pool to a replica is handed on as it is.
   if (c.res.status !== SWITCHING_PROTOCOLS) stamp(c, c.res.headers);
+  requestCounts.count(c.req.path, c.res);
+  c.executionCtx.waitUntil(requestCounts.sendSoon(keepCountsOf(c.env)));
 });
 
 app.options("*", (c) => preflightResponse(c.req.raw.headers));

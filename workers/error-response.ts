@@ -1,9 +1,17 @@
-import type { Problem } from "../src/protocol/errors.ts";
+import type { ErrorCode, Problem } from "../src/protocol/errors.ts";
 import { ERRORS, retryHeaders, toErrorEnvelope } from "../src/protocol/errors.ts";
 import { GatewayError } from "./gateway-error.ts";
 import { logLine } from "./log.ts";
 
 const RETRY_AFTER_MS = 1_000;
+
+/** Of the errors that were answered, for whoever counts them. */
+const codes = new WeakMap<Response, ErrorCode>();
+
+/** The code of an answer that `errorResponse` built. */
+export function codeOf(response: Response): ErrorCode | undefined {
+  return codes.get(response);
+}
 
 /** Builds the one error answer of the edge: status, envelope and the headers that go with it. */
 export function errorResponse(
@@ -11,7 +19,7 @@ export function errorResponse(
   headers: Readonly<Record<string, string>> = {},
 ): Response {
   const { status } = ERRORS[problem.code];
-  return Response.json(toErrorEnvelope(problem), {
+  const response = Response.json(toErrorEnvelope(problem), {
     status,
     headers: {
       ...retryHeaders(problem),
@@ -21,6 +29,8 @@ export function errorResponse(
       ...headers,
     },
   });
+  codes.set(response, problem.code);
+  return response;
 }
 
 /**

@@ -2,8 +2,8 @@ import { SseDecoder } from "../src/protocol/sse.ts";
 import type { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { CallWatch } from "./call-watch.ts";
-import type { ClientStream } from "./client-stream.ts";
 import { LazyTimer } from "./lazy-timer.ts";
+import type { TextSink } from "./paced-client.ts";
 import type { AttemptLine } from "./reception.ts";
 
 /** How long a replica may take between the things it says. */
@@ -30,7 +30,7 @@ export async function relay(
   body: ReadableStream<Uint8Array>,
   parties: {
     readonly stream: TokenStream;
-    readonly client: ClientStream;
+    readonly client: TextSink;
     readonly watch: CallWatch;
     readonly timeline: TimelineRecorder;
     readonly line: AttemptLine;

@@ -1,11 +1,15 @@
 import { upstreamFailure } from "../src/protocol/upstream-problem.ts";
 import type { AnswerMetrics } from "../src/protocol/answer-metrics.ts";
 import { toAnswerMetrics } from "../src/protocol/answer-metrics.ts";
+import { paceMs } from "../src/slo/deadlines.ts";
+import { Pacer } from "../src/streaming/pacer.ts";
 import type { AnswerTimes } from "../src/streaming/token-stream.ts";
 import { TokenStream } from "../src/streaming/token-stream.ts";
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
 import type { ClientStream } from "./client-stream.ts";
+import type { TextSink } from "./paced-client.ts";
+import { PacedClient } from "./paced-client.ts";
 import type { ReceiveAnswer } from "./reception.ts";
 import type { RelayLimits } from "./relay.ts";
 import { relay } from "./relay.ts";
@@ -28,7 +32,8 @@ export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer
       record.stream = stream;
       line.onAnswer();
     };
-    const parties = { stream, client, watch, timeline, line: { ...line, onAnswer } };
+    const sink = sinkOf(call, client);
+    const parties = { stream, client: sink, watch, timeline, line: { ...line, onAnswer } };
     const lastText = await relay(body, parties, RELAY_LIMITS);
     if (stream.phase === "broken" && !stream.hasReleased) {
       const { problem = { code: "upstream_error" } } = stream;
@@ -38,9 +43,15 @@ export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer
     record.problem = stream.problem;
     return {
       kind: stream.phase === "broken" ? "broken" : "complete",
-      deliver: () => client.end(lastText),
+      deliver: () => sink.end(lastText),
     };
   };
+}
+
+/** A pace is kept where one was promised. */
+function sinkOf({ isPaced, tenant }: Call, client: ClientStream): TextSink {
+  const gapMsMax = paceMs(tenant.targets);
+  return isPaced && gapMsMax < Infinity ? new PacedClient(client, new Pacer({ gapMsMax })) : client;
 }
 
 /** Choices that stream side by side have no pace of their own that could be told. */

@@ -23,4 +23,6 @@ export const CLIENT_HEADERS = {
   serverTiming: "server-timing",
   /** `1` asks for `metrics` beside the usage. */
   includeMetrics: "x-include-metrics",
+  /** `1` asks for a stream at an even pace, within the gap that was promised. */
+  pace: "x-sluice-pace",
 } as const;

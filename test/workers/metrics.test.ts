@@ -29,6 +29,15 @@ async function scrapeWith(pools: object): Promise<string> {
   return response.text();
 }
 
+/** How many answers there were by now, of all tests of this file. */
+const requestsSoFar = async () => {
+  const lines = parseMetrics(await (await scrape()).text());
+  return (route: string, status: number, code: string) =>
+    valueOf(lines, "gw_requests_total", { route, status: String(status), code }) ?? 0;
+};
+
+const torn = () => Promise.reject(new Error("torn"));
+
 describe("GET /metrics", () => {
   test("tells how the requests of a pool fared, in Prometheus' own format", async () => {
     const gateway = await aGateway();
@@ -56,6 +65,34 @@ describe("GET /metrics", () => {
     const tenant = { tenant: gateway.tenantId };
     expect(value("gw_tenant_good_total", tenant)).toBe(1);
     expect(value("gw_tenant_attainment_ratio", { ...tenant, window: "5m" })).toBe(1);
+  });
+
+  test("counts requests by route, status and code, also those that reach no pool", async () => {
+    const gateway = await aGateway();
+    const before = await requestsSoFar();
+    await gateway.upstream.answerWith(streamedAnswer(["a"]));
+    await (await gateway.ask({ body: { stream: true } })).text();
+    await gateway.ask({ key: "sk-test-nobody" });
+    await gateway.ask({ key: "sk-test-nobody" });
+    await gateway.ask({ body: { messages: 1 } });
+    await fetchGateway("/secret/path");
+    const after = await requestsSoFar();
+    const chat = "/v1/chat/completions";
+    for (const [route, status, code, more] of [
+      [chat, 200, "", 1],
+      [chat, 401, "invalid_api_key", 2],
+      [chat, 400, "invalid_type", 1],
+      ["other", 404, "not_found", 1],
+      // The scrape before, which is counted once its answer goes out.
+      ["/metrics", 200, "", 1],
+    ] as const) {
+      expect([
+        route,
+        status,
+        code,
+        after(route, status, code) - before(route, status, code),
+      ]).toEqual([route, status, code, more]);
+    }
   });
 
   test("says nothing of prompts, answers, keys and requests", async () => {
@@ -87,7 +124,9 @@ describe("GET /metrics", () => {
 
   test("before a configuration is live tells of no pool", async () => {
     const lines = parseMetrics(await (await scrape()).text());
-    expect(lines.map(({ name }) => name)).toEqual(["gw_directory_up", "gw_configuration_version"]);
+    expect(new Set(lines.map(({ name }) => name))).toEqual(
+      new Set(["gw_directory_up", "gw_configuration_version", "gw_requests_total"]),
+    );
   });
 
   test("tells of a pool that fails or is silent as away, and of the others all the same", async () => {
@@ -116,7 +155,7 @@ describe("GET /metrics", () => {
 
   test("tells that the Directory is away, and what pools there are is not known", async () => {
     const DIRECTORY = new Proxy(env.DIRECTORY, {
-      get: () => () => ({ summary: () => Promise.reject(new Error("torn")) }),
+      get: () => () => ({ summary: torn, metrics: torn, countRequests: torn }),
     });
     const lines = parseMetrics(await scrapeWith({ DIRECTORY }));
     expect(lines).toEqual([{ name: "gw_directory_up", labels: {}, value: 0 }]);

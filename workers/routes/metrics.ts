@@ -11,6 +11,7 @@ import type { PoolId } from "../../src/protocol/ids.ts";
 import { verifyBearer } from "../auth.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
+import { keepCountsOf, requestCounts } from "../request-counts.ts";
 import { settingsOf } from "../settings.ts";
 import { withinMs } from "../within-ms.ts";
 
@@ -30,13 +31,18 @@ const VERSION: MetricName = {
 };
 
 /**
- * `GET /metrics`, with the admin key. Isolates share no memory, so the numbers are kept by the pools, and
- * all of them are asked at once. One that does not answer in time is told as away; it hides no other.
+ * `GET /metrics`, with the admin key. Isolates share no memory, so the numbers are kept by the pools, those
+ * of requests by the Directory, and all of them are asked at once. One that does not answer in time is told as away; it hides no other.
  */
 export async function tellMetrics({ req, env }: Context<EdgeContext>): Promise<Response> {
   verifyBearer(req.raw.headers, settingsOf(env).adminKey);
+  // What this isolate has counted by now is to be told as well; the others' comes within a second.
+  await withinMs(requestCounts.send(keepCountsOf(env)), ANSWER_MS_MAX).catch(() => {});
   const directory = env.DIRECTORY.getByName(DIRECTORY_NAME);
-  const summary = await withinMs(directory.summary(), ANSWER_MS_MAX).catch(() => undefined);
+  const [summary, requests] = await Promise.all([
+    withinMs(directory.summary(), ANSWER_MS_MAX).catch(() => undefined),
+    withinMs(directory.metrics(), ANSWER_MS_MAX).catch(() => []),
+  ]);
   const told = await Promise.all(
     (summary?.poolIds ?? []).map((poolId) => {
       const asked = env.POOLS.getByName(poolId).metrics(poolId);
@@ -51,6 +57,7 @@ export async function tellMetrics({ req, env }: Context<EdgeContext>): Promise<R
     ...(summary === undefined
       ? []
       : [metricFamily(VERSION, [{ labels: NO_LABELS, value: summary.version }])]),
+    ...requests,
     ...told.flat(),
   ];
   return new Response(encodeMetrics(families), {

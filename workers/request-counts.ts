@@ -1,0 +1,60 @@
+import type { LabelCount } from "../src/base/label-counts.ts";
+import { LabelCounts } from "../src/base/label-counts.ts";
+import {
+  OTHER_REQUEST_LABELS,
+  REQUEST_LABELS_MAX,
+  requestLabels,
+} from "../src/protocol/request-labels.ts";
+import { DIRECTORY_NAME } from "./directory-object.ts";
+import type { Env } from "./env.ts";
+import { codeOf } from "./error-response.ts";
+
+/** Whoever keeps the counts of all isolates. */
+type KeepCounts = (counts: readonly LabelCount[]) => Promise<void>;
+
+const SEND_INTERVAL_MS = 1_000;
+/** A call that was to send may have died with its invocation; after so long another one does. */
+const SENDER_MS_MAX = 10_000;
+
+/**
+ * Counts an isolate's requests by route, status and code, and sends the counts on once a second at the
+ * most, whatever comes: also what is refused before any object is asked.
+ */
+export class RequestCounts {
+  readonly #counts = new LabelCounts(REQUEST_LABELS_MAX, OTHER_REQUEST_LABELS);
+  #senderBeganAtMs = -Infinity;
+
+  /** Counts an answer whose head goes out. */
+  count(path: string, response: Response): void {
+    this.#counts.add(requestLabels(path, response.status, codeOf(response)));
+  }
+
+  /** Sends what has been counted when a second has passed, unless somebody is about to do so. */
+  async sendSoon(keep: KeepCounts): Promise<void> {
+    const nowMs = Date.now();
+    if (nowMs - this.#senderBeganAtMs < SENDER_MS_MAX) return;
+    this.#senderBeganAtMs = nowMs;
+    await new Promise((resolve) => setTimeout(resolve, SEND_INTERVAL_MS));
+    this.#senderBeganAtMs = -Infinity;
+    await this.send(keep);
+  }
+
+  /** Sends what has been counted. Never rejects: what does not arrive is sent next time. */
+  async send(keep: KeepCounts): Promise<void> {
+    const counts = this.#counts.take();
+    if (counts.length === 0) return;
+    try {
+      await keep(counts);
+    } catch {
+      this.#counts.addAll(counts);
+    }
+  }
+}
+
+/** Of this isolate. */
+export const requestCounts = new RequestCounts();
+
+/** All isolates send what they count to the one object that there always is. */
+export function keepCountsOf({ DIRECTORY }: Env): KeepCounts {
+  return async (counts) => DIRECTORY.getByName(DIRECTORY_NAME).countRequests(counts);
+}
