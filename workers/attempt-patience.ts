@@ -5,6 +5,8 @@ import { LazyTimer } from "./lazy-timer.ts";
 export interface AttemptPatienceOptions {
   /** From now on; `Infinity` where nobody knows how long the answer takes. */
   readonly limitMs: number;
+  /** True: then it is over, also where no other replica could take the request. */
+  readonly isStrict?: boolean;
   /** `undefined`: nobody can say. */
   readonly prospects: () => Promise<Prospects | undefined>;
 }
@@ -45,16 +47,24 @@ export class AttemptPatience {
   }
 
   async #look(): Promise<void> {
+    if (this.#options.isStrict === true && Date.now() >= this.#lateAtMs) {
+      this.#giveUp();
+      return;
+    }
     const prospects = await this.#options.prospects();
     if (this.#isOver) return;
     const nowMs = Date.now();
     const isLate = nowMs >= this.#lateAtMs;
     if (prospects?.hasOther === true && (isLate || prospects.isSilent)) {
-      this.#isOver = true;
-      this.#abort.abort(new Error("The attempt was given up"));
+      this.#giveUp();
       return;
     }
     const nextAtMs = nowMs + Math.max(LOOK_MS, nowMs - this.#beganAtMs);
     this.#timer.set(isLate ? nextAtMs : Math.min(this.#lateAtMs, nextAtMs));
+  }
+
+  #giveUp(): void {
+    this.#isOver = true;
+    this.#abort.abort(new Error("The attempt was given up"));
   }
 }

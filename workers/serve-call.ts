@@ -11,7 +11,7 @@ import type { Settings } from "./settings.ts";
 import type { Serving } from "./try-replica.ts";
 import { tryReplica } from "./try-replica.ts";
 
-/** Replicas that one call may be given to, all of them before its client has seen anything. */
+/** Replicas that one call may be given to where its tenant says nothing, before its client has seen anything. */
 const ATTEMPTS_MAX = 3;
 
 /** What earlier attempts came to. */
@@ -45,7 +45,8 @@ export async function serveCall(
 async function tryReplicas(serving: Serving, env: Env, before?: Failures): Promise<void> {
   const lease = await acquireAnother(serving.call, env, before);
   const attemptNumber = (before?.replicaIds.length ?? 0) + 1;
-  const attempt = await tryReplica(serving, lease, attemptNumber >= ATTEMPTS_MAX);
+  const { attemptsMax = ATTEMPTS_MAX } = serving.call.tenant;
+  const attempt = await tryReplica(serving, lease, attemptNumber >= attemptsMax);
   if (attempt.kind === "answered") return;
   if (attempt.kind === "displaced") {
     // The pool displaces no request twice, so this does not go on for ever.
@@ -54,7 +55,7 @@ async function tryReplicas(serving: Serving, env: Env, before?: Failures): Promi
   }
   const { fault } = attempt;
   const replicaIds = [...(before?.replicaIds ?? []), lease.dispatch.replicaId];
-  if (!fault.isRetryable || replicaIds.length >= ATTEMPTS_MAX) {
+  if (!fault.isRetryable || replicaIds.length >= attemptsMax) {
     throw new GatewayError(fault.problem);
   }
   await tryReplicas(serving, env, { replicaIds, fault });

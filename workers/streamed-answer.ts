@@ -10,6 +10,7 @@ import type { ReceiveAnswer } from "./reception.ts";
 import type { RelayLimits } from "./relay.ts";
 import { relay } from "./relay.ts";
 
+/** A tenant may set its own `stallMs`. */
 const RELAY_LIMITS: RelayLimits = { stallMs: 10_000, unreadMs: 60_000, finishGraceMs: 2_000 };
 
 /** Passes an answer on token by token. */
@@ -24,7 +25,8 @@ export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer
     });
     record.stream = stream;
     const parties = { stream, client, watch, timeline, line };
-    const lastText = await relay(body, parties, RELAY_LIMITS);
+    const { stallMs = RELAY_LIMITS.stallMs } = call.tenant.timeouts ?? {};
+    const lastText = await relay(body, parties, { ...RELAY_LIMITS, stallMs });
     record.usage = stream.usage;
     if (stream.phase === "broken" && !stream.hasReleased) {
       const { problem = { code: "upstream_error" } } = stream;

@@ -46,7 +46,7 @@ export async function tryReplica(
   noteDispatch(call, lease.dispatch);
   let outcome: Outcome = { kind: "abandoned" };
   const displaced = displacementSignal(call, lease);
-  const patience = isLast ? undefined : patienceWith(call, lease);
+  const patience = patienceWith(call, lease, isLast);
   try {
     const received = await receiveAnswer(serving, lease, { displaced, patience });
     patience?.end();
@@ -109,11 +109,20 @@ async function receiveAnswer(
 
 /**
  * Begins to wait for an answer to begin: for a stream's first token, or for all of an answer that comes
- * whole. Of one that has no known end nobody can say that it is late.
+ * whole. Of one that has no known end nobody can say that it is late. What a tenant itself has set ends an
+ * attempt in any case; otherwise the last one is waited for.
  */
-function patienceWith({ isStreamed, tenant, record, outputTokensMax }: Call, lease: HeldLease) {
+function patienceWith(
+  { isStreamed, tenant, record, outputTokensMax }: Call,
+  lease: HeldLease,
+  isLast: boolean,
+): AttemptPatience | undefined {
   const { forecast, firstTokenBudgetMs } = lease.dispatch;
   const prospects = () => lease.prospects();
+  const setMs = isStreamed ? tenant.timeouts?.firstTokenMs : undefined;
+  if (setMs !== undefined)
+    return new AttemptPatience({ limitMs: setMs, isStrict: true, prospects });
+  if (isLast) return undefined;
   if (isStreamed) {
     const outlook = { boundMs: forecast.ttftMs, budgetMs: firstTokenBudgetMs };
     return new AttemptPatience({ limitMs: attemptLimitMs(outlook), prospects });

@@ -39,7 +39,7 @@ export class Dispatcher {
     const promised = { tpotMs: targets.tpot?.limitMs, tbtMs: targets.tbtMaxMs };
     replica.take({ ...known, ...promised, expectedOutputTokens: outputTokens }, nowMs);
     replica.prefixes.note(offer.prefixes);
-    const { replicaId } = replica;
+    const { replicaId, plain } = replica;
     this.#parts.leases.add({
       ...known,
       requestId,
@@ -61,7 +61,8 @@ export class Dispatcher {
     this.#noteExcess(request, leaseId, replicaId);
     this.#parts.totals.dispatched(request, nowMs);
     if (!offer.isRetry) this.#parts.tenants.count(tenantId, { kind: "admitted" }, nowMs);
-    const sent = { replicaId, endpointUrl: replica.endpointUrl, dispatch: name };
+    const { endpointUrl } = replica;
+    const sent = { replicaId, endpointUrl, ...(plain !== undefined && { plain }), dispatch: name };
     const dispatch = { ...sent, ...toForecast(request, foreseen, nowMs) };
     return { kind: "dispatch", requestId, leaseId, dispatch };
   }
@@ -70,6 +71,8 @@ export class Dispatcher {
   displaceFor(request: PoolRequest, nowMs: number): PoolEffect[] {
     const { displacement, replicas, placement, mechanisms, leases } = this.#parts;
     if (!mechanisms.displacement || !request.isInProfile) return [];
+    // Room on a replica is not what it waits for.
+    if (this.#parts.isModelFull(request.offer.modelId)) return [];
     const displaced = displacement.choose(({ leaseId, replicaId }) => {
       const replica = replicas.get(replicaId);
       const lease = leases.get(leaseId);
