@@ -41,6 +41,8 @@ export default defineConfig({
                 SLUICE_CACHE_MASTER: "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc",
                 SLUICE_ADMIN_KEY: "sluice-local-admin-key-of-the-tests",
                 SLUICE_REPLICA_SECRET: "sluice-local-replica-secret-of-the-tests",
+                QA_POOL_TOKEN: "sluice-local-token-of-a-pool",
+                QA_POOL_TOKEN_WITH_BLANK: "sluice-local token",
               },
             },
           }),

@@ -5,6 +5,8 @@ import { LazyTimer } from "./lazy-timer.ts";
 export interface AttemptPatienceOptions {
   /** From now on; `Infinity` where nobody knows how long the answer takes. */
   readonly limitMs: number;
+  /** True: then it is over, also where no other replica could take the request. */
+  readonly isStrict?: boolean;
   /** `undefined`: nobody can say. */
   readonly prospects: () => Promise<Prospects | undefined>;
   /** Has another replica asked beside this one; false: nobody does. Not where this one is silent. */
@@ -48,6 +50,10 @@ export class AttemptPatience {
   }
 
   async #look(): Promise<void> {
+    if (this.#options.isStrict === true && Date.now() >= this.#lateAtMs) {
+      this.#giveUp();
+      return;
+    }
     const prospects = await this.#options.prospects();
     if (this.#isOver) return;
     const nowMs = Date.now();
@@ -55,12 +61,16 @@ export class AttemptPatience {
     if (prospects?.hasOther === true && (isLate || prospects.isSilent)) {
       const isHedged = !prospects.isSilent && (await this.#options.hedge());
       if (this.#isOver) return;
-      this.#isOver = true;
-      if (isHedged) return;
-      this.#abort.abort(new Error("The attempt was given up"));
+      if (isHedged) this.#isOver = true;
+      else this.#giveUp();
       return;
     }
     const nextAtMs = nowMs + Math.max(LOOK_MS, nowMs - this.#beganAtMs);
     this.#timer.set(isLate ? nextAtMs : Math.min(this.#lateAtMs, nextAtMs));
+  }
+
+  #giveUp(): void {
+    this.#isOver = true;
+    this.#abort.abort(new Error("The attempt was given up"));
   }
 }

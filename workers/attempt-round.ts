@@ -86,13 +86,19 @@ export class AttemptRound {
     );
   }
 
-  /** Waits for a copy to begin, and for no other any longer. The last that may be asked has all the time. */
+  /**
+   * Waits for a copy to begin, and for no other any longer. The last that may be asked has all the time,
+   * unless its tenant has set one.
+   */
   #watch(copy: RunningCopy): void {
     this.#patience?.end();
     this.#patience = undefined;
-    if (this.#attemptsLeft <= 0) return;
+    const { isStreamed, tenant } = this.#serving.call;
+    const setMs = isStreamed ? tenant.timeouts?.firstTokenMs : undefined;
+    if (this.#attemptsLeft <= 0 && setMs === undefined) return;
     const patience = new AttemptPatience({
-      limitMs: copy.limitMs - (Date.now() - copy.beganAtMs),
+      limitMs: (setMs ?? copy.limitMs) - (Date.now() - copy.beganAtMs),
+      isStrict: setMs !== undefined,
       prospects: () => copy.lease.prospects(this.#replicaIds),
       hedge: () => this.#hedge(copy),
     });

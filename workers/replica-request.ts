@@ -7,6 +7,7 @@ import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
 import { paceMs } from "../src/slo/deadlines.ts";
 import { faultOfStatus, upstreamFailure } from "../src/protocol/upstream-problem.ts";
 import type { Call } from "./call.ts";
+import { foreignHeaders } from "./foreign-headers.ts";
 import { readBody } from "./read-body.ts";
 import type { Settings } from "./settings.ts";
 
@@ -31,7 +32,7 @@ export async function askReplica(
 ): Promise<ReplicaAnswer> {
   const request: RequestInit = {
     method: "POST",
-    headers: replicaHeaders(call, dispatch, settings),
+    headers: { ...plainHeaders(call), ...ownHeaders(call, dispatch, settings) },
     body: call.upstreamBody,
     // Following one would send the secret wherever the replica says.
     redirect: "manual",
@@ -41,20 +42,25 @@ export async function askReplica(
   // Whether it was refused, reset or stopped by us, nothing came back.
   const response = await fetch(url, request).catch(() => undefined);
   if (response === undefined) return { kind: "unusable", fault: upstreamFailure(true) };
-  return readHead(call, response);
+  return readHead(call, response, dispatch.plain !== undefined);
 }
 
-function replicaHeaders(
-  call: Call,
-  dispatch: Dispatch,
-  settings: Settings,
-): Record<string, string> {
-  const tbtMs = paceMs(call.tenant.targets);
+/** What any server is sent. */
+function plainHeaders(call: Call): Record<string, string> {
   return {
     "content-type": "application/json",
     accept: call.isStreamed ? "text/event-stream" : "application/json",
     // Compressed tokens wait for each other in the compressor.
     "accept-encoding": "identity",
+    [ENGINE_HEADERS.traceparent]: encodeTraceparent(call.record.trace),
+  };
+}
+
+/** What only our engines understand, and may know; of a server that is not ours the secret it asks for. */
+function ownHeaders(call: Call, dispatch: Dispatch, settings: Settings): Record<string, string> {
+  if (dispatch.plain !== undefined) return foreignHeaders(dispatch.plain, settings);
+  const tbtMs = paceMs(call.tenant.targets);
+  return {
     authorization: `Bearer ${settings.replicaSecret}`,
     [ENGINE_HEADERS.requestId]: call.requestId,
     [ENGINE_HEADERS.tenant]: opaqueTenant(call.tenant.tenantId, settings),
@@ -64,7 +70,6 @@ function replicaHeaders(
     }),
     ...(tbtMs < Infinity && { [ENGINE_HEADERS.tbtMs]: String(tbtMs) }),
     [ENGINE_HEADERS.dispatch]: dispatch.dispatch,
-    [ENGINE_HEADERS.traceparent]: encodeTraceparent(call.record.trace),
   };
 }
 
@@ -77,7 +82,11 @@ function opaqueTenant(tenantId: TenantId, settings: Settings): string {
 }
 
 /** The type must be the one asked for: an error page of status 200 is no answer either. */
-async function readHead(call: Call, response: Response): Promise<ReplicaAnswer> {
+async function readHead(
+  call: Call,
+  response: Response,
+  isForeign: boolean,
+): Promise<ReplicaAnswer> {
   const type = response.headers.get("content-type") ?? "";
   const wanted = call.isStreamed ? "text/event-stream" : "application/json";
   const { body, status } = response;
@@ -92,7 +101,7 @@ async function readHead(call: Call, response: Response): Promise<ReplicaAnswer> 
   const retryAfterMs = retryAfterOf(response.headers);
   return {
     kind: "unusable",
-    fault: faultOfStatus({ status, body: parseJson(said), retryAfterMs }),
+    fault: faultOfStatus({ status, body: parseJson(said), retryAfterMs, isForeign }),
   };
 }
 

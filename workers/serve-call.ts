@@ -13,7 +13,7 @@ import type { Settings } from "./settings.ts";
 import type { Serving } from "./try-replica.ts";
 import { endingOfFailure } from "./usage-ending-of.ts";
 
-/** Replicas that one call may be given to, hedges too, all of them before its client has seen anything. */
+/** Replicas that one call may be given to where its tenant says nothing, hedges too, before its client has seen anything. */
 const ATTEMPTS_MAX = 3;
 
 /** What earlier attempts came to. */
@@ -46,8 +46,9 @@ export async function serveCall(
 
 async function tryReplicas(serving: Serving, env: Env, before?: Failures): Promise<void> {
   const lease = await acquireAnother(serving.call, env, before);
+  const { attemptsMax = ATTEMPTS_MAX } = serving.call.tenant;
   const replicaIdsBefore = before?.replicaIds ?? [];
-  const round = new AttemptRound(serving, ATTEMPTS_MAX - replicaIdsBefore.length);
+  const round = new AttemptRound(serving, attemptsMax - replicaIdsBefore.length);
   const { attempt, replicaIds: replicaIdsNow } = await round.run(lease);
   if (attempt.kind === "answered") return;
   if (attempt.kind === "displaced") {
@@ -57,7 +58,7 @@ async function tryReplicas(serving: Serving, env: Env, before?: Failures): Promi
   }
   const { fault } = attempt;
   const replicaIds = [...replicaIdsBefore, ...replicaIdsNow];
-  if (!fault.isRetryable || replicaIds.length >= ATTEMPTS_MAX) {
+  if (!fault.isRetryable || replicaIds.length >= attemptsMax) {
     throw new GatewayError(fault.problem);
   }
   await tryReplicas(serving, env, { replicaIds, fault });

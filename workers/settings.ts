@@ -14,6 +14,8 @@ export interface Settings {
   readonly adminKey: string;
   /** Bearer between the edge and our own engines, both ways. */
   readonly replicaSecret: string;
+  /** What the Worker has under the name that a pool gives for its replicas' secret, whatever it is. */
+  readonly poolSecretOf: (secretName: string) => unknown;
 }
 
 const CACHE_MASTER_BYTES = 32;
@@ -82,6 +84,7 @@ function parseSettings(env: Env): Settings {
     cacheMaster: parsed.data.SLUICE_CACHE_MASTER,
     adminKey: parsed.data.SLUICE_ADMIN_KEY,
     replicaSecret: parsed.data.SLUICE_REPLICA_SECRET,
+    poolSecretOf: (secretName) => Reflect.get(env, secretName) as unknown,
   };
 }
 

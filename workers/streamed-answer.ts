@@ -14,6 +14,7 @@ import type { ReceiveAnswer } from "./reception.ts";
 import type { RelayLimits } from "./relay.ts";
 import { relay } from "./relay.ts";
 
+/** A tenant may set its own `stallMs`. */
 const RELAY_LIMITS: RelayLimits = { stallMs: 10_000, unreadMs: 60_000, finishGraceMs: 2_000 };
 
 /** Passes an answer on token by token. */
@@ -32,9 +33,10 @@ export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer
       record.stream = stream;
       line.onAnswer();
     };
+    const { stallMs = RELAY_LIMITS.stallMs } = call.tenant.timeouts ?? {};
     const sink = sinkOf(call, client);
     const parties = { stream, client: sink, watch, timeline, line: { ...line, onAnswer } };
-    const lastText = await relay(body, parties, RELAY_LIMITS);
+    const lastText = await relay(body, parties, { ...RELAY_LIMITS, stallMs });
     if (stream.phase === "broken" && !stream.hasReleased) {
       const { problem = { code: "upstream_error" } } = stream;
       return { kind: "unusable", fault: { ...upstreamFailure(true), problem } };

@@ -23,7 +23,7 @@ import type { PortNeed } from "../stack/ports.ts";
 import { findPortProblems } from "../stack/ports.ts";
 import type { RunFolder } from "../stack/run-folder.ts";
 import { createRunFolder } from "../stack/run-folder.ts";
-import { provideSecrets } from "../stack/secrets.ts";
+import { providePoolSecrets, provideSecrets } from "../stack/secrets.ts";
 import type { StackWiring } from "../stack/stack.ts";
 import { runStack } from "../stack/stack.ts";
 import type { StackEvent } from "../stack/stack-event.ts";
@@ -66,15 +66,16 @@ export const upCommand: Command = {
   name: "up",
   synopsis: "[FILE] [flags]",
   summary: "Start the gateway and its engines on this machine",
-  help: `Starts one engine for every replica of FILE (sluice.local.yaml) that has a loopback URL, and the
-gateway in front of them. Ctrl-C stops all of it once the requests that run have ended, after 10 s at
+  help: `Starts one engine for every replica of FILE (sluice.local.yaml) that has a loopback URL and is of
+engine sluice, and the gateway in front of all replicas. Ctrl-C stops all of it once the requests that run have ended, after 10 s at
 the latest; a second Ctrl-C does not wait. An engine that dies is started again; its fourth death
 within a minute ends everything, and so does the gateway's first.
 
 ${toHelpLines(FLAGS)}
 
 Secrets are made anew in each run. Those that the environment sets are used instead:
-SLUICE_KEY_PEPPER, SLUICE_CACHE_MASTER, SLUICE_ADMIN_KEY, SLUICE_REPLICA_SECRET. While it runs,
+SLUICE_KEY_PEPPER, SLUICE_CACHE_MASTER, SLUICE_ADMIN_KEY, SLUICE_REPLICA_SECRET. What a pool names as
+its auth has to be there. While it runs,
 ${RUN_FILE} lets "sluice apply FILE --local" and "sluice hash-key --local" find them.`,
   run: runUp,
 };
@@ -89,6 +90,7 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
   const planned = planStack(source.configuration, flags.replicas);
   if (planned.kind === "invalid") throw new CommandFailure(`${source.file}: ${planned.problem}`);
   const { plan } = planned;
+  const poolSecrets = providePoolSecrets(plan.configuration, process.env);
   const toPortNeed = (engine: EnginePlan) => toEnginePortNeed(engine, source);
   const portNeeds = [toGatewayPortNeed(flags), ...plan.engines.map(toPortNeed)];
   const portProblems = await findPortProblems(portNeeds);
@@ -97,16 +99,17 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
   const ready = toReadyEvent(plan, source, toLocalUrl("http", flags));
   const warning = warnOfDemoKeys(flags.host, ready.demoKeys);
   if (warning !== undefined) terminal.complain(warning);
-  return runToTheEnd({ plan, toPortNeed, secrets, ready }, flags, terminal);
+  return runToTheEnd({ plan, toPortNeed, secrets, poolSecrets, ready }, flags, terminal);
 }
 
 type RunParts = Pick<StackWiring, "plan" | "toPortNeed" | "secrets"> & {
+  readonly poolSecrets: Readonly<Record<string, string>>;
   readonly ready: ReadyEvent;
 };
 
 /** Runs the stack until it is stopped or lost, tells what happens and returns the exit code. */
 async function runToTheEnd(
-  { ready, ...parts }: RunParts,
+  { ready, poolSecrets, ...parts }: RunParts,
   flags: UpFlags,
   terminal: Terminal,
 ): Promise<number> {
@@ -117,7 +120,7 @@ async function runToTheEnd(
   const address = { host: flags.host, port: flags.port };
   const wiring: StackWiring = {
     ...parts,
-    gateway: { address, childPlan: planGatewayChild(address, folder, parts.secrets) },
+    gateway: { address, childPlan: planGatewayChild(address, folder, parts.secrets, poolSecrets) },
     engineOptions: { precision: flags.precision, modelFolder, buildFolder },
     report,
     onLine: (part, line) => {
@@ -127,7 +130,7 @@ async function runToTheEnd(
   const endings = listenForEndings(endingSources(flags), () => report({ event: "stopping" }));
   let takeRunFileAway: (() => void) | undefined;
   try {
-    await buildEngine(buildFolder);
+    if (parts.plan.engines.length > 0) await buildEngine(buildFolder);
     await runStack(wiring, endings, () => {
       const run = { pid: process.pid, url: ready.url, secrets: parts.secrets };
       takeRunFileAway = leaveRunFileIfPossible(folder, run, terminal);
@@ -203,11 +206,16 @@ function toReadyEvent(plan: StackPlan, source: CheckedFile, url: string): ReadyE
   return {
     event: "ready",
     url,
-    replicas: plan.engines.length,
+    replicas: plan.engines.length + countForeign(plan),
     tenants: plan.configuration.tenants.length,
     file: source.file,
     demoKeys: listDemoKeys(source.document, plan.configuration),
   };
+}
+
+function countForeign({ configuration }: StackPlan): number {
+  const foreign = configuration.pools.filter(({ engine }) => engine === "openai");
+  return foreign.reduce((sum, { replicas }) => sum + replicas.length, 0);
 }
 
 const reportAsJson = (terminal: Terminal) => (event: StackEvent) =>

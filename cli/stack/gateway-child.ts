@@ -19,10 +19,11 @@ export function planGatewayChild(
   address: GatewayAddress,
   folder: RunFolder,
   secrets: Secrets,
+  poolSecrets: Readonly<Record<string, string>> = {},
 ): Omit<ChildPlan, "onLine"> {
   const envFile = folder.writeSecret(
     "gateway.env",
-    toEnvFile({ SLUICE_MODE: "local", ...secrets }),
+    toEnvFile({ ...poolSecrets, SLUICE_MODE: "local", ...secrets }),
   );
   const flags = {
     "--config": join(PACKAGE_ROOT, "wrangler.toml"),

@@ -1,12 +1,14 @@
 import { randomBytes } from "node:crypto";
 import * as z from "zod";
 import { SECRET_LENGTH_MIN } from "../../src/protocol/secret-length.ts";
+import type { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import { CommandFailure } from "../command.ts";
 
 const SECRET_BYTES = 32;
 const SECRET_LENGTH_MAX = 512;
 // Of characters that an env file carries without quoting.
 const SECRET = new RegExp(`^[\\w.~+/=-]{${SECRET_LENGTH_MIN},${SECRET_LENGTH_MAX}}$`);
+const POOL_SECRET = new RegExp(`^[\\w.~+/=-]{1,${SECRET_LENGTH_MAX}}$`);
 const Secret = z.string().regex(SECRET);
 
 /** The four secrets that gateway, engines and administrator share, under the Worker's own names. */
@@ -37,6 +39,27 @@ export function provideSecrets(environment: Readonly<Record<string, string | und
     SLUICE_ADMIN_KEY: provide("SLUICE_ADMIN_KEY"),
     SLUICE_REPLICA_SECRET: provide("SLUICE_REPLICA_SECRET"),
   };
+}
+
+/**
+ * Takes from the environment what a configuration's pools send to servers that are not ours. Throws
+ * `CommandFailure` where one is not there: nobody else knows it.
+ */
+export function providePoolSecrets(
+  { pools }: Pick<LiveConfiguration, "pools">,
+  environment: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string>> {
+  const entries = pools.flatMap(({ poolId, secretName }) => {
+    if (secretName === undefined) return [];
+    const secret = environment[secretName];
+    if (secret !== undefined && POOL_SECRET.test(secret)) return [[secretName, secret] as const];
+    throw new CommandFailure(
+      `${secretName} in the environment, which pool "${poolId}" sends to its replicas: expected at most ` +
+        `${SECRET_LENGTH_MAX} letters, digits or any of . _ ~ + / = -, found ` +
+        (secret === undefined ? "nothing" : `${secret.length} characters`),
+    );
+  });
+  return Object.fromEntries(entries);
 }
 
 /** Lays variables out as an env file; their values must need no quoting, as secrets do not. */

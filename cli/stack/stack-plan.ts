@@ -1,6 +1,10 @@
 import { isLoopbackHost } from "../../src/base/loopback-host.ts";
 import { ReplicaId } from "../../src/protocol/ids.ts";
-import type { LiveConfiguration, LiveReplica } from "../../src/tenants/live-configuration.ts";
+import type {
+  LiveConfiguration,
+  LivePool,
+  LiveReplica,
+} from "../../src/tenants/live-configuration.ts";
 
 /** One engine to start: the replica it is, and where it listens. */
 export interface EnginePlan {
@@ -25,7 +29,7 @@ export const REPLICAS_MAX = 16;
 const PORT_MAX = 65_535;
 
 /**
- * Finds the engines to start: one for every replica with a loopback URL. `replicaCount` takes the
+ * Finds the engines to start: one for every replica of ours with a loopback URL. `replicaCount` takes the
  * first few of the one local pool, or adds replicas on the ports after its last. Returns a sentence
  * instead where the configuration gives no such plan.
  */
@@ -39,7 +43,7 @@ export function planStack(
   if (resized.kind === "invalid") return resized;
   const engines: EnginePlan[] = [];
   for (const pool of resized.configuration.pools) {
-    const local = pool.replicas.filter(isLoopback);
+    const local = localReplicasOf(pool);
     if (local.length === 0) continue;
     const models = resized.configuration.models.filter((model) => model.poolId === pool.poolId);
     const [upstreamModel, other] = [...new Set(models.map((model) => model.upstreamModel))];
@@ -55,7 +59,7 @@ export function planStack(
       engines.push({ name, poolId: pool.poolId, endpointUrl, host, port, upstreamModel });
     }
   }
-  if (engines.length === 0) {
+  if (engines.length === 0 && !configuration.pools.some(isForeign)) {
     return invalid("No pool has a replica at a loopback URL such as http://127.0.0.1:9101");
   }
   if (engines.length > REPLICAS_MAX) {
@@ -69,7 +73,7 @@ const invalid = (problem: string) => ({ kind: "invalid", problem }) as const;
 /** Returns the configuration with `count` local replicas, where a count is asked for. */
 function resizeLocalPool(configuration: LiveConfiguration, count: number | undefined) {
   if (count === undefined) return { kind: "ok", configuration } as const;
-  const pools = configuration.pools.filter((pool) => pool.replicas.some(isLoopback));
+  const pools = configuration.pools.filter((pool) => localReplicasOf(pool).length > 0);
   const [pool] = pools;
   const last = pool?.replicas.findLast(isLoopback);
   if (pool === undefined || last === undefined || pools.length > 1) {
@@ -97,6 +101,15 @@ function atLaterPort(replica: LiveReplica, offset: number): LiveReplica {
   const url = new URL(replica.endpointUrl);
   url.port = String(toAddress(replica.endpointUrl).port + offset);
   return { ...replica, replicaId: ReplicaId.parse(url.origin), endpointUrl: url.origin };
+}
+
+/** Servers that are not ours are somebody else's to start, wherever they are. */
+function isForeign({ engine }: LivePool): boolean {
+  return engine === "openai";
+}
+
+function localReplicasOf(pool: LivePool): readonly LiveReplica[] {
+  return isForeign(pool) ? [] : pool.replicas.filter(isLoopback);
 }
 
 /** The engine speaks plain HTTP at its root, so only such a URL can be one that we start. */

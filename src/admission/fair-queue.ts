@@ -18,7 +18,12 @@ export interface HeadsQuery {
   readonly perTenantMax: number;
   /** What a request is predicted to cost, over its tenant's weight. */
   readonly virtualCostOf: (requestId: RequestId) => number;
+  /** Who cannot be served whatever becomes free, and so is passed over; absent: nobody. */
+  readonly isHeld?: (requestId: RequestId) => boolean;
 }
+
+/** Behind so many of a tenant's requests that are held nobody looks for another one of its. */
+const HELD_PASSED_MAX = 32;
 
 /** A queue without requests. */
 export function emptyFairQueue(): FairQueueState {
@@ -69,6 +74,14 @@ export class FairQueue {
     return this.#costs.leadMsOf(tenantId);
   }
 
+  settle(
+    tenantId: TenantId,
+    cost: { readonly chargedMs: number; readonly actualMs: number },
+    weight: number,
+  ): void {
+    this.#costs.settle(tenantId, cost, weight);
+  }
+
   correct(tenantId: TenantId, deltaMs: number, weight: number): void {
     this.#costs.correct(tenantId, deltaMs, weight);
   }
@@ -77,18 +90,30 @@ export class FairQueue {
    * The next requests in the order in which they would be served if each could be: a tenant's second
    * one stands where its first one's cost will have put the tenant.
    */
-  heads({ max, perTenantMax, virtualCostOf }: HeadsQuery): RequestId[] {
+  heads({ max, perTenantMax, virtualCostOf, isHeld }: HeadsQuery): RequestId[] {
     const heads: { readonly requestId: RequestId; readonly startsAtMs: number }[] = [];
     // No tenant behind the first `max` can have one of the first `max` requests.
     for (const tenantId of this.#costs.first(max)) {
       let startsAtMs = this.#costs.counterOf(tenantId);
-      for (const requestId of this.#laneOf.get(tenantId)?.firstKeys(perTenantMax) ?? []) {
+      for (const requestId of this.#firstOf(tenantId, perTenantMax, isHeld)) {
         heads.push({ requestId, startsAtMs });
         startsAtMs += virtualCostOf(requestId);
       }
     }
     heads.sort((a, b) => a.startsAtMs - b.startsAtMs);
     return heads.slice(0, max).map(({ requestId }) => requestId);
+  }
+
+  #firstOf(
+    tenantId: TenantId,
+    max: number,
+    isHeld?: (requestId: RequestId) => boolean,
+  ): readonly RequestId[] {
+    const lane = this.#laneOf.get(tenantId);
+    if (lane === undefined) return [];
+    if (isHeld === undefined) return lane.firstKeys(max);
+    const looked = lane.firstKeys(max + HELD_PASSED_MAX);
+    return looked.filter((requestId) => !isHeld(requestId)).slice(0, max);
   }
 
   checkInvariants(): void {

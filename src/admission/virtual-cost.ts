@@ -11,6 +11,8 @@ export interface VirtualCostState {
   readonly active: KeyedHeapState<TenantId>;
   /** Tenants that do not, by counter; only those above the floor. */
   readonly idle: KeyedHeapState<TenantId>;
+  /** What of a tenant's counter is for requests that have not ended. */
+  readonly inFlight: Map<TenantId, { requests: number; costMs: number }>;
 }
 
 /** Idle tenants that are remembered; they are those that have had more than their share lately. */
@@ -22,7 +24,9 @@ const IDLE_TENANTS_MAX = 10_000;
  *
  * A tenant that becomes active is lifted to the floor, the least counter among the active ones: no
  * one is paid for having been away. While none is active the floor is where the last one served
- * stands. An idle tenant below the floor need not be remembered, since it would be lifted anyway;
+ * stands. What is still in flight does not raise it: requests that turn out far shorter than predicted
+ * are given back to whom they were charged, and a newcomer, to whom nothing is given back, would wait
+ * until all of that is used up. An idle tenant below the floor need not be remembered, since it would be lifted anyway;
  * of those above it, the one least ahead is forgotten when there are too many.
  */
 export class VirtualCost {
@@ -37,6 +41,7 @@ export class VirtualCost {
       floorMs: 0,
       active: { entries: [], added: 0 },
       idle: { entries: [], added: 0 },
+      inFlight: new Map(),
     },
   ) {
     this.#idleMax = options.idleMax ?? IDLE_TENANTS_MAX;
@@ -87,22 +92,36 @@ export class VirtualCost {
   /** A tenant gets something. One that is idle is served at once, as if it had waited for no time. */
   charge(tenantId: TenantId, costMs: number, weight: number): void {
     assert(weight > 0, "a weight is positive");
-    const counterMs = this.counterOf(tenantId) + costMs / weight;
-    if (this.#active.has(tenantId)) this.#active.set(tenantId, counterMs);
-    else {
-      if (this.#active.size === 0) this.state.floorMs = Math.max(this.state.floorMs, counterMs);
-      this.#rest(tenantId, counterMs);
-    }
-    this.#raiseFloor();
+    const flying = this.state.inFlight.get(tenantId) ?? { requests: 0, costMs: 0 };
+    flying.requests += 1;
+    flying.costMs += costMs / weight;
+    this.state.inFlight.set(tenantId, flying);
+    this.#move(tenantId, costMs / weight);
   }
 
-  /** What a tenant got cost so much more, or less, than it was charged. */
+  /** What a tenant gets, and has not ended, is going to cost so much more, or less, than it was charged. */
   correct(tenantId: TenantId, deltaMs: number, weight: number): void {
     assert(weight > 0, "a weight is positive");
-    const counterMs = this.counterOf(tenantId) + deltaMs / weight;
-    if (this.#active.has(tenantId)) this.#active.set(tenantId, counterMs);
-    else this.#rest(tenantId, counterMs);
-    this.#raiseFloor();
+    const flying = this.state.inFlight.get(tenantId);
+    assert(flying !== undefined, "only what is in flight is corrected");
+    flying.costMs += deltaMs / weight;
+    this.#move(tenantId, deltaMs / weight);
+  }
+
+  /** What a tenant got has ended, and cost what it did instead of what it was charged. */
+  settle(
+    tenantId: TenantId,
+    cost: { readonly chargedMs: number; readonly actualMs: number },
+    weight: number,
+  ): void {
+    assert(weight > 0, "a weight is positive");
+    const { inFlight } = this.state;
+    const flying = inFlight.get(tenantId);
+    assert(flying !== undefined, "what ends was charged");
+    flying.requests -= 1;
+    flying.costMs -= cost.chargedMs / weight;
+    if (flying.requests === 0) inFlight.delete(tenantId);
+    this.#move(tenantId, (cost.actualMs - cost.chargedMs) / weight);
   }
 
   checkInvariants(): void {
@@ -113,9 +132,26 @@ export class VirtualCost {
       (this.#idle.firstPriority ?? Infinity) > this.state.floorMs,
       "an idle tenant is remembered only above the floor",
     );
+    for (const { requests } of this.state.inFlight.values()) {
+      assert(requests > 0, "who has nothing in flight is not remembered for it");
+    }
     for (const tenantId of this.#idle.keys()) {
       assert(!this.#active.has(tenantId), "a tenant is either active or idle");
     }
+  }
+
+  #move(tenantId: TenantId, byMs: number): void {
+    const counterMs = this.counterOf(tenantId) + byMs;
+    if (this.#active.has(tenantId)) this.#active.set(tenantId, counterMs);
+    else {
+      if (this.#active.size === 0) this.#raiseFloorTo(this.#settledOf(tenantId, counterMs));
+      this.#rest(tenantId, counterMs);
+    }
+    this.#raiseFloor();
+  }
+
+  #settledOf(tenantId: TenantId, counterMs: number): number {
+    return counterMs - (this.state.inFlight.get(tenantId)?.costMs ?? 0);
   }
 
   #rest(tenantId: TenantId, counterMs: number): void {
@@ -124,9 +160,15 @@ export class VirtualCost {
   }
 
   #raiseFloor(): void {
-    const { state } = this;
-    state.floorMs = Math.max(state.floorMs, this.#active.firstPriority ?? 0);
-    while ((this.#idle.firstPriority ?? Infinity) <= state.floorMs) this.#forgetFirst();
+    const { first, firstPriority } = this.#active;
+    if (first !== undefined && firstPriority !== undefined) {
+      this.#raiseFloorTo(this.#settledOf(first, firstPriority));
+    }
+    while ((this.#idle.firstPriority ?? Infinity) <= this.state.floorMs) this.#forgetFirst();
+  }
+
+  #raiseFloorTo(settledMs: number): void {
+    this.state.floorMs = Math.max(this.state.floorMs, settledMs);
   }
 
   #forgetFirst(): void {

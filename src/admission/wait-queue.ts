@@ -154,7 +154,15 @@ export class WaitQueue {
     this.#rankOf(isInProfile, bandOf(band)).charge(this.#turnOf(tenantId), costMs, weight);
   }
 
-  /** A request cost so much more, or less, than its account was charged. */
+  /** A request that was charged has ended, and cost what it did. Each is settled once. */
+  settle(
+    { tenantId, weight, band, isInProfile }: FairAccount,
+    cost: { readonly chargedMs: number; readonly actualMs: number },
+  ): void {
+    this.#rankOf(isInProfile, bandOf(band)).settle(this.#turnOf(tenantId), cost, weight);
+  }
+
+  /** A request that has not ended is going to cost so much more, or less, than its account was charged. */
   correct({ tenantId, weight, band, isInProfile }: FairAccount, deltaMs: number): void {
     this.#rankOf(isInProfile, bandOf(band)).correct(this.#turnOf(tenantId), deltaMs, weight);
   }
@@ -167,8 +175,15 @@ export class WaitQueue {
     return weight * this.#rankOf(isInProfile, bandOf(band)).leadMsOf(this.#turnOf(tenantId));
   }
 
-  /** The first requests in the order in which they are to be served, few of any one tenant. */
-  candidates(nowMs: number, max: number): WaitingRequest[] {
+  /**
+   * The first requests in the order in which they are to be served, few of any one tenant; none that
+   * `isHeld`, as far as they can be told from others by looking at the first of each tenant.
+   */
+  candidates(
+    nowMs: number,
+    max: number,
+    isHeld?: (requestId: RequestId) => boolean,
+  ): WaitingRequest[] {
     this.#promote(nowMs);
     const candidates: WaitingRequest[] = [];
     for (const rank of this.#ranks) {
@@ -181,6 +196,7 @@ export class WaitQueue {
           const { costMs, weight } = this.#requestOf(requestId);
           return costMs / weight;
         },
+        ...(isHeld !== undefined && { isHeld }),
       });
       for (const requestId of heads) candidates.push(this.#requestOf(requestId));
     }

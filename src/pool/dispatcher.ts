@@ -86,6 +86,8 @@ export class Dispatcher {
   displaceFor(request: PoolRequest, nowMs: number): PoolEffect[] {
     const { displacement, replicas, placement, mechanisms, leases } = this.#parts;
     if (!mechanisms.displacement || !request.isInProfile) return [];
+    // Room on a replica is not what it waits for.
+    if (this.#parts.isModelFull(request.offer.modelId)) return [];
     const displaced = displacement.choose(({ leaseId, replicaId }) => {
       const replica = replicas.get(replicaId);
       const lease = leases.get(leaseId);
@@ -110,7 +112,8 @@ export class Dispatcher {
 /** A lease as its holder gets it: its name is the mark of its dispatch as well. */
 function told(request: PoolRequest, { replica, foreseen }: Option, lease: Lease, nowMs: number) {
   const { requestId, leaseId, replicaId } = lease;
-  const sent = { replicaId, endpointUrl: replica.endpointUrl, dispatch: leaseId };
+  const { endpointUrl, plain } = replica;
+  const sent = { replicaId, endpointUrl, ...(plain !== undefined && { plain }), dispatch: leaseId };
   return { requestId, leaseId, dispatch: { ...sent, ...toForecast(request, foreseen, nowMs) } };
 }
 

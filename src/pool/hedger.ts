@@ -52,7 +52,8 @@ export class Hedger {
     if (isOver || lease.twinId !== undefined || !lease.isStreamed) return "settled";
     if (!lease.account.isInProfile) return "out-of-profile";
     if (this.#hasNotArrived(lease, nowMs)) return "not-begun";
-    if (queue.size > 0 || leases.isFull) return "no-room";
+    const isFull = leases.isFull || this.#parts.isModelFull(lease.modelId);
+    if (queue.size > 0 || isFull) return "no-room";
     return mechanisms.hedging && hedgeBudget.hasOne ? undefined : "no-budget";
   }
 

@@ -57,10 +57,12 @@ export type LeaseBookState = Map<LeaseId, Lease>;
 export class LeaseBook implements Iterable<Lease> {
   readonly state: LeaseBookState;
   readonly #leasesMax: number;
+  readonly #countByModel = new Map<ModelId, number>();
 
   constructor(leasesMax: number, state: LeaseBookState = new Map()) {
     this.#leasesMax = leasesMax;
     this.state = state;
+    for (const { modelId } of state.values()) this.#count(modelId, 1);
   }
 
   get size(): number {
@@ -75,6 +77,11 @@ export class LeaseBook implements Iterable<Lease> {
     return this.#oldest()?.expiresAtMs;
   }
 
+  /** How many are for a model. */
+  countOf(modelId: ModelId): number {
+    return this.#countByModel.get(modelId) ?? 0;
+  }
+
   get(leaseId: LeaseId): Lease | undefined {
     return this.state.get(leaseId);
   }
@@ -82,12 +89,15 @@ export class LeaseBook implements Iterable<Lease> {
   add(lease: Lease): void {
     assert(!this.isFull, "a lease is given only while there is room for it");
     this.state.set(lease.leaseId, lease);
+    this.#count(lease.modelId, 1);
   }
 
   /** Takes a lease out; `undefined` when it was settled before, has expired, or was never given. */
   remove(leaseId: LeaseId): Lease | undefined {
     const lease = this.state.get(leaseId);
+    if (lease === undefined) return undefined;
     this.state.delete(leaseId);
+    this.#count(lease.modelId, -1);
     return lease;
   }
 
@@ -102,7 +112,7 @@ export class LeaseBook implements Iterable<Lease> {
     for (let lease = this.#oldest(); lease !== undefined; lease = this.#oldest()) {
       if (lease.expiresAtMs > nowMs) break;
       expired.push(lease);
-      this.state.delete(lease.leaseId);
+      this.remove(lease.leaseId);
     }
     return expired;
   }
@@ -130,6 +140,17 @@ export class LeaseBook implements Iterable<Lease> {
       assert(twin.isHedge !== lease.isHedge, "one of two copies was the first");
       assert(!(twin.isCharged && lease.isCharged), "a request is charged once");
     }
+    const rebuilt = new LeaseBook(this.#leasesMax, this.state).#countByModel;
+    assert(rebuilt.size === this.#countByModel.size, "only models with leases are counted");
+    for (const [modelId, count] of rebuilt) {
+      assert(this.countOf(modelId) === count, "a model's leases are counted");
+    }
+  }
+
+  #count(modelId: ModelId, change: 1 | -1): void {
+    const count = this.countOf(modelId) + change;
+    if (count === 0) this.#countByModel.delete(modelId);
+    else this.#countByModel.set(modelId, count);
   }
 
   #oldest(): Lease | undefined {

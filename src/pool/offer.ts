@@ -2,6 +2,7 @@ import type { ErrorCode } from "../protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
 import type { OverloadLadder } from "../admission/overload-ladder.ts";
 import type { PromptPrefix } from "../replicas/prefix-index.ts";
+import type { PlainServer } from "../replicas/replica-state.ts";
 import type { Attainment } from "../slo/attainment.ts";
 import type { SloTargets } from "../slo/targets.ts";
 import type { TenantShare } from "../tenants/share.ts";
@@ -35,6 +36,8 @@ export interface Offer {
 export interface Dispatch {
   readonly replicaId: ReplicaId;
   readonly endpointUrl: string;
+  /** Present where the replica is a server that is not ours: it is sent nothing of ours but this. */
+  readonly plain?: PlainServer;
   /** Value of the `x-gw-dispatch` header. */
   readonly dispatch: string;
   /** How long the request waited in the pool. */

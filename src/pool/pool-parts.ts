@@ -7,9 +7,10 @@ import type { Random } from "../base/random.ts";
 import { randomOf } from "../base/random.ts";
 import { Calibration } from "../forecast/calibration.ts";
 import { OutputLengths } from "../forecast/output-lengths.ts";
+import type { ModelId } from "../protocol/ids.ts";
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
-import type { ReplicaSettings } from "../replicas/replica-state.ts";
 import { ReplicaSet } from "../replicas/replica-set.ts";
+import type { LivePool } from "../tenants/live-configuration.ts";
 import type { Capacity } from "./capacity.ts";
 import { capacityOf } from "./capacity.ts";
 import { FailingTenants } from "./failing-tenants.ts";
@@ -22,6 +23,7 @@ import type { PoolLimits } from "./pool-limits.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import type { PoolState } from "./pool-state.ts";
 import { PoolTotals } from "./pool-totals.ts";
+import { replicaSettingsOf } from "./replica-settings.ts";
 import { ReplicaWaits } from "./replica-waits.ts";
 import { RunningCosts } from "./running-costs.ts";
 import { Teacher } from "./teacher.ts";
@@ -134,9 +136,32 @@ export class PoolParts {
     return courtesyRatio(this.queue.leadMsOf(accountOf(request)), this.rateMsPerMs(nowMs));
   }
 
-  /** Follows the configuration's replicas, and forgets what is remembered of those that have left. */
-  configure(configured: readonly ReplicaSettings[]): void {
-    this.replicas.configure(configured);
+  /** Whether a model has as many requests under way as it may have, wherever they are. */
+  isModelFull(modelId: ModelId): boolean {
+    const requestsMax = this.#state.modelLimits.get(modelId) ?? Infinity;
+    return this.leases.countOf(modelId) >= requestsMax;
+  }
+
+  /** Whether any model has as many. */
+  get isAnyModelFull(): boolean {
+    for (const modelId of this.#state.modelLimits.keys()) {
+      if (this.isModelFull(modelId)) return true;
+    }
+    return false;
+  }
+
+  /** Whether a model may have only so many requests under way. */
+  isModelLimited(modelId: ModelId): boolean {
+    return this.#state.modelLimits.has(modelId);
+  }
+
+  /** Follows the configuration, and forgets what is remembered of replicas that have left. */
+  configure(pool: LivePool): void {
+    this.#state.modelLimits.clear();
+    for (const { modelId, requestsMax } of pool.modelLimits ?? []) {
+      this.#state.modelLimits.set(modelId, requestsMax);
+    }
+    this.replicas.configure(replicaSettingsOf(pool));
     for (const replicaId of this.#state.displacement.lastAtMs.keys()) {
       if (this.replicas.get(replicaId) === undefined) this.displacement.removeReplica(replicaId);
     }

@@ -9,7 +9,7 @@ import type { RandomState } from "../base/random.ts";
 import type { CalibrationState } from "../forecast/calibration.ts";
 import { Calibration } from "../forecast/calibration.ts";
 import type { OutputLengthsState } from "../forecast/output-lengths.ts";
-import type { RequestId } from "../protocol/ids.ts";
+import type { ModelId, RequestId } from "../protocol/ids.ts";
 import type { ReplicaSetState } from "../replicas/replica-set.ts";
 import type { CostBucketState } from "../tenants/cost-bucket.ts";
 import { CostBucket } from "../tenants/cost-bucket.ts";
@@ -47,6 +47,8 @@ export interface PoolState {
   readonly counts: PoolCounts;
   readonly totals: PoolTotalsState;
   queueMax: number;
+  /** Requests that a model may have under way, of those models that have such a limit. */
+  readonly modelLimits: Map<ModelId, number>;
   /** Of those that wait, in GPU-ms; costs are whole 1/1024 ms, so that the sum stays exact. */
   waitingCostMs: number;
   /** Until then a pool that has just begun knows too little. */
@@ -90,6 +92,7 @@ export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
     counts: { offered: 0, dispatched: 0, rejected: 0, displaced: 0, hedged: 0 },
     totals: noTotals(),
     queueMax: 0,
+    modelLimits: new Map(),
     waitingCostMs: 0,
     relearnUntilMs,
   };

@@ -74,7 +74,7 @@ export class Pool {
    */
   configure(pool: LivePool, nowMs: number): PoolEffect[] {
     this.state.queueMax = Math.min(pool.queueMax, this.#parts.limits.queueMax);
-    this.#parts.configure(pool.replicas);
+    this.#parts.configure(pool);
     return this.#attend(nowMs);
   }
 
@@ -225,7 +225,12 @@ export class Pool {
   }
 
   #expire(nowMs: number): PoolEffect[] {
-    for (const lease of this.#parts.leases.removeExpired(nowMs)) this.#release(lease);
+    for (const lease of this.#parts.leases.removeExpired(nowMs)) {
+      // Nobody ever said what it cost.
+      const { chargedMs } = lease;
+      this.#parts.queue.settle(lease.account, { chargedMs, actualMs: chargedMs });
+      this.#release(lease);
+    }
     this.#parts.watchPromises(nowMs);
     this.#parts.runningCosts.revise(nowMs);
     return this.#reception.dropDue(nowMs);

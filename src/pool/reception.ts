@@ -118,7 +118,7 @@ export class Reception {
     let hasServed = queue.size > 0;
     while (hasServed) {
       hasServed = false;
-      for (const { requestId } of queue.candidates(nowMs, CANDIDATES_MAX)) {
+      for (const { requestId } of this.#candidates(nowMs)) {
         if (tried.has(requestId)) continue;
         if (tried.size >= triesMax || leases.isFull) return effects;
         tried.add(requestId);
@@ -129,6 +129,15 @@ export class Reception {
       }
     }
     return effects;
+  }
+
+  /** Who may be next; those of a model that is full would only stand in the way of the others. */
+  #candidates(nowMs: number): readonly { readonly requestId: RequestId }[] {
+    const { queue } = this.#parts;
+    if (!this.#parts.isAnyModelFull) return queue.candidates(nowMs, CANDIDATES_MAX);
+    const isHeld = (requestId: RequestId): boolean =>
+      this.#parts.isModelFull(this.#list.get(requestId).offer.modelId);
+    return queue.candidates(nowMs, CANDIDATES_MAX, isHeld);
   }
 
   /** Dispatches a request that waits, if it can be. Where only one replica changed, that one is asked first. */
@@ -143,8 +152,9 @@ export class Reception {
 
   #placeWaiting(request: PoolRequest, nowMs: number, changed?: Replica): Option | undefined {
     const moment = { nowMs, isQueueEmpty: false };
-    const isPossible =
-      changed === undefined || this.#parts.placement.couldTake(request, changed, moment);
+    // What a model of limited number waits for may become free on one replica and be used on another.
+    const isAnywhere = changed === undefined || this.#parts.isModelLimited(request.offer.modelId);
+    const isPossible = isAnywhere || this.#parts.placement.couldTake(request, changed, moment);
     return isPossible ? this.#place(request, nowMs).chosen : undefined;
   }
 
@@ -236,9 +246,10 @@ export class Reception {
 
   #place(request: PoolRequest, nowMs: number): Placed {
     const { placement, replicas, leases, queue } = this.#parts;
-    if (leases.isFull) return NOWHERE;
+    if (leases.isFull || this.#parts.isModelFull(request.offer.modelId)) return NOWHERE;
     // A pool that has just begun knows only what its replicas say: first come those with a right.
-    if (!request.isInProfile && nowMs < this.#state.relearnUntilMs) return NOWHERE;
+    const isNew = nowMs < this.#state.relearnUntilMs && replicas.hasReporting;
+    if (!request.isInProfile && isNew) return NOWHERE;
     const moment = { nowMs, isQueueEmpty: queue.size === 0 };
     const placed = placement.place(request, replicas, moment);
     if (placed.best !== undefined || replicas.ejectedRatio === 0) return placed;

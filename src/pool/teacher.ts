@@ -134,7 +134,7 @@ export class Teacher {
       tenants.foreseen(lease.tenantId, lease.costMs, nowMs);
       tenants.surprise(lease.tenantId, costMsOf(work, capacity) - lease.chargedMs, nowMs);
     }
-    queue.correct(lease.account, deltaMs);
+    queue.settle(lease.account, { chargedMs: lease.chargedMs, actualMs });
     if (lease.account.isInProfile) {
       tenants.correct(lease.tenantId, deltaMs, this.#parts.rateMsPerMs(nowMs), nowMs);
     }

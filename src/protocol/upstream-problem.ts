@@ -26,11 +26,17 @@ const GATEWAY_FAULTS: ReadonlySet<string> = new Set(["missing_cache_salt"]);
  * they concern the request; of a foreign server only the message is, and only where the request is
  * at fault. Statuses about credentials or routes concern the gateway's own request, so the client
  * sees them as `upstream_error`.
+ *
+ * By 503 our engines say that they are full, and by 500 that this request breaks them wherever it goes. Of
+ * others 503 may as well be a proxy's word that nobody is there, and 500 means anything: what counts
+ * against a server's health and is worth another attempt.
  */
 export function faultOfStatus(answer: {
   readonly status: number;
   readonly body: unknown;
   readonly retryAfterMs: number | undefined;
+  /** True of a server that is not our engine. */
+  readonly isForeign: boolean;
 }): UpstreamFault {
   const said = errorOf(answer.body);
   const retryAfterMs = answer.retryAfterMs ?? RETRY_AFTER_MS_DEFAULT;
@@ -44,12 +50,14 @@ export function faultOfStatus(answer: {
     case 429:
     case 503:
       return {
-        kind: "overload",
+        kind: answer.isForeign && answer.status === 503 ? "failure" : "overload",
         isRetryable: true,
         problem: { code: "server_is_overloaded", retryAfterMs },
       };
     case 504:
       return { kind: "failure", isRetryable: true, problem: { code: "timeout", retryAfterMs } };
+    case 500:
+      return upstreamFailure(answer.isForeign);
     default:
       return upstreamFailure(answer.status === 502);
   }

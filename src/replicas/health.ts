@@ -56,7 +56,7 @@ const EJECTIONS_MAX = 32;
  */
 export class ReplicaHealth {
   readonly state: ReplicaHealthState;
-  readonly #options: HealthOptions;
+  #options: HealthOptions;
 
   constructor(
     options: Partial<HealthOptions> = {},
@@ -64,6 +64,14 @@ export class ReplicaHealth {
   ) {
     this.state = state;
     this.#options = { ...HEALTH_OPTIONS, ...options };
+  }
+
+  /** Follows the configuration: from the next failure on it counts as is said now. */
+  configure(options: Partial<HealthOptions>): void {
+    this.#options = { ...HEALTH_OPTIONS, ...options };
+    // What was not enough when it happened ejects nobody afterwards, and the next failure does.
+    this.state.failures = Math.min(this.state.failures, this.#options.ejectAfter);
+    this.state.stalls = this.state.stalls.slice(-this.#options.ejectAfterStalls);
   }
 
   statusAt(nowMs: number): HealthStatus {

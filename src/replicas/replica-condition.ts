@@ -8,14 +8,21 @@ export type ReplicaCondition = "ready" | "silent" | "draining" | "disconnected" 
 
 /** In which condition a replica is at an instant. */
 export function conditionOf(state: ReplicaState, nowMs: number): ReplicaCondition {
-  const { isRemoved, isConnected, report } = state;
+  const { isRemoved, isConnected, report, settings } = state;
   if (isRemoved) return "removed";
+  // It has nothing to dial in with: whether it is there, requests show.
+  if (settings.plain !== undefined) return "ready";
   if (!isConnected) return "disconnected";
   if (report === undefined || reportAgeMsOf(state, nowMs) > REPORT_AGE_MS_MAX) return "silent";
   return report.draining ? "draining" : "ready";
 }
 
-/** How old a replica's last report is; `Infinity` before the first. */
-export function reportAgeMsOf({ report, reportAtMs }: ReplicaState, nowMs: number): number {
+/**
+ * How old what is known of a replica is: its last report, and `Infinity` before the first. Of one that
+ * never reports our own dispatches are all there is to know, and those are never old.
+ */
+export function reportAgeMsOf(state: ReplicaState, nowMs: number): number {
+  const { report, reportAtMs, settings } = state;
+  if (settings.plain !== undefined) return 0;
   return report === undefined ? Infinity : Math.max(0, nowMs - reportAtMs);
 }

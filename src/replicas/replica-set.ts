@@ -61,10 +61,11 @@ export class ReplicaSet implements Iterable<Replica> {
     return this.#replicas.get(replicaId);
   }
 
-  /** Returns the replica in use that has this URL. */
+  /** Returns the replica in use that dials in from this URL; plain servers do not. */
   at(endpointUrl: string): Replica | undefined {
     for (const replica of this.#replicas.values()) {
-      if (replica.endpointUrl === endpointUrl && !replica.isRemoved) return replica;
+      if (replica.isRemoved || replica.plain !== undefined) continue;
+      if (replica.endpointUrl === endpointUrl) return replica;
     }
     return undefined;
   }
@@ -105,6 +106,14 @@ export class ReplicaSet implements Iterable<Replica> {
     );
     if (ready.some(({ health }) => !health.isEjected)) return;
     for (const { health } of ready) health.probeNow(nowMs);
+  }
+
+  /** Whether any replica in use is one that reports. */
+  get hasReporting(): boolean {
+    for (const { isRemoved, plain } of this.#replicas.values()) {
+      if (!isRemoved && plain === undefined) return true;
+    }
+    return false;
   }
 
   /** Share of the replicas in use that are ejected or probed; 0 of none. */

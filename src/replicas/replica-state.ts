@@ -2,6 +2,7 @@ import type { AverageState } from "../base/average.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { ReplicaId } from "../protocol/ids.ts";
 import type { HealthOptions, ReplicaHealthState } from "./health.ts";
+import type { PrefillBacklogState } from "./prefill-backlog.ts";
 import type { PrefixIndexState } from "./prefix-index.ts";
 import type { ResidentsState } from "./residents.ts";
 import type { SpeedFactorState } from "./speed-factor.ts";
@@ -12,6 +13,19 @@ export interface ReplicaSettings {
   readonly endpointUrl: string;
   /** Requests of ours that may be there at once, queued or running. */
   readonly requestsMax?: number;
+  /**
+   * Present for any server with the OpenAI API. It never dials in and never reports: all that is known of
+   * it is what was sent there and how that went.
+   */
+  readonly plain?: PlainServer;
+  /** When it is left alone for its failures; what is absent is as usual. */
+  readonly health?: Partial<HealthOptions>;
+}
+
+/** How a server that is not ours is spoken to. */
+export interface PlainServer {
+  /** Names the secret that it is sent as bearer; absent: none. */
+  readonly secretName?: string;
 }
 
 export interface ReplicaOptions {
@@ -53,6 +67,7 @@ export interface ReplicaState {
   readonly prefixes: PrefixIndexState;
   readonly speed: SpeedFactorState;
   readonly prefillTime: AverageState;
+  readonly backlog: PrefillBacklogState;
 }
 
 /** A replica that nothing is known of yet. */
@@ -71,11 +86,19 @@ export function newReplicaState(settings: ReplicaSettings): ReplicaState {
     prefixes: new Map(),
     speed: { logRatio: 0 },
     prefillTime: { weight: 0 },
+    backlog: { tokens: 0, atMs: 0 },
   };
 }
 
-/** Requests that a replica may have at once; none until it has said what it can hold. */
+/** Of a plain server nobody says what it can hold; so many sequences run there by vLLM's default. */
+const PLAIN_REQUESTS_MAX = 256;
+
+/**
+ * Requests that a replica may have at once; none until it has said what it can hold. One that says nothing
+ * has as many as are configured, or as are usual.
+ */
 export function slotsOf({ hello, settings }: ReplicaState): number {
+  if (settings.plain !== undefined) return settings.requestsMax ?? PLAIN_REQUESTS_MAX;
   if (hello === undefined || hello.sequencesMax === 0) return 0;
   const held = hello.sequencesMax + hello.queueMax;
   return Math.min(held, settings.requestsMax ?? held);

@@ -1,16 +1,17 @@
 import { assert } from "../base/assert.ts";
-import { DecayingAverage } from "../base/average.ts";
 import { hashText } from "../base/hash.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { LeaseId, ReplicaId } from "../protocol/ids.ts";
+import type { HealthOptions } from "./health.ts";
 import { ReplicaHealth } from "./health.ts";
+import { LoadView } from "./load-view.ts";
 import { PrefixIndex } from "./prefix-index.ts";
-import { projectLoad } from "./project-load.ts";
 import type { ReplicaCondition } from "./replica-condition.ts";
 import { conditionOf, reportAgeMsOf } from "./replica-condition.ts";
 import type { ReplicaLoad } from "./replica-load.ts";
 import type {
   FitnessFacts,
+  PlainServer,
   ReplicaOptions,
   ReplicaSettings,
   ReplicaState,
@@ -19,14 +20,6 @@ import { newReplicaState, slotsOf } from "./replica-state.ts";
 import type { ResidentRequest, SentRequest } from "./residents.ts";
 import { Residents } from "./residents.ts";
 import type { PredictedDuration } from "./speed-factor.ts";
-import { SpeedFactor } from "./speed-factor.ts";
-import { stepCostOf, tellsStepCost } from "./step-prior.ts";
-
-/** An older report has missed a heartbeat: what keeps the replica from reporting may keep it from work. */
-const REPORT_AGE_MS_LATE = 1_000;
-const LATE_SPEED_RATIO = 1.5;
-/** What an answer will meet in its life is told by more than the two seconds that a report looks back on. */
-const PREFILL_TIME_HALF_LIFE_MS = 5_000;
 
 /**
  * What we believe of one engine: its last report carried forward to the present, plus what we sent since.
@@ -38,12 +31,9 @@ export class Replica {
   readonly prefixes: PrefixIndex;
   /** Of its id, for rendezvous order. */
   readonly hash: number;
+  readonly #healthOptions: Partial<HealthOptions>;
   readonly #residents: Residents;
-  readonly #speed: SpeedFactor;
-  readonly #prefillTimeRatio: DecayingAverage;
-  readonly #countsLedger: boolean;
-  /** The last answer of `loadAt`, until something changes. */
-  #load: { readonly nowMs: number; readonly load: ReplicaLoad } | undefined;
+  readonly #loads: LoadView;
 
   constructor(
     settings: ReplicaSettings,
@@ -52,15 +42,11 @@ export class Replica {
   ) {
     this.state = state;
     this.hash = hashText(settings.replicaId);
-    this.health = new ReplicaHealth(options.health, state.health);
+    this.#healthOptions = options.health ?? {};
+    this.health = new ReplicaHealth({ ...options.health, ...settings.health }, state.health);
     this.prefixes = new PrefixIndex(options.prefixKeysMax, state.prefixes);
     this.#residents = new Residents(state.residents);
-    this.#speed = new SpeedFactor(state.speed);
-    this.#prefillTimeRatio = new DecayingAverage(
-      { halfLifeMs: PREFILL_TIME_HALF_LIFE_MS },
-      state.prefillTime,
-    );
-    this.#countsLedger = options.countsLedger ?? true;
+    this.#loads = new LoadView(state, this.#residents, options.countsLedger ?? true);
   }
 
   get replicaId(): ReplicaId {
@@ -69,6 +55,11 @@ export class Replica {
 
   get endpointUrl(): string {
     return this.state.settings.endpointUrl;
+  }
+
+  /** Present for a server that is not ours, and which never reports. */
+  get plain(): PlainServer | undefined {
+    return this.state.settings.plain;
   }
 
   get isRemoved(): boolean {
@@ -83,6 +74,7 @@ export class Replica {
   /** Names the kind of replica this is: forecasts err alike on all that load and run the same. */
   get profile(): string {
     const { hello } = this.state;
+    if (this.plain !== undefined) return "plain";
     if (hello === undefined) return "unknown";
     const pacing = hello.keepsTbt ? " paced" : "";
     return `${hello.modelId} ${hello.sequencesMax}x${hello.batchTokensMax}${pacing}`;
@@ -142,24 +134,7 @@ export class Replica {
    * same however many requests are there, and nothing when asked again before anything has happened.
    */
   loadAt(nowMs: number): ReplicaLoad {
-    if (this.#load?.nowMs === nowMs) return this.#load.load;
-    const { hello, report, strangers, missing, releasedKvTokens } = this.state;
-    assert(hello !== undefined && report !== undefined, "a load needs a report");
-    const load = projectLoad({
-      hello,
-      report,
-      elapsedMs: this.reportAgeMs(nowMs),
-      step: stepCostOf(report),
-      speedRatio: this.#speedRatioAt(nowMs, report),
-      residents: this.#residents,
-      countsLedger: this.#countsLedger,
-      strangers,
-      missing,
-      releasedKvTokens,
-      prefillTimeRatio: this.#prefillTimeRatio.value ?? report.prefillTimeRatio,
-    });
-    this.#load = { nowMs, load };
-    return load;
+    return this.#loads.at(nowMs);
   }
 
   /** Our requests there, in order of dispatch. */
@@ -169,9 +144,13 @@ export class Replica {
 
   /** Follows the configuration. Another URL is another process, which has to say hello first. */
   configure(settings: ReplicaSettings): void {
+    const isOfAnotherKind = (settings.plain === undefined) !== (this.plain === undefined);
+    if (isOfAnotherKind) this.#forgetHello();
     if (settings.endpointUrl !== this.endpointUrl) this.disconnect();
     this.state.settings = settings;
     this.state.isRemoved = false;
+    this.health.configure({ ...this.#healthOptions, ...settings.health });
+    this.#loads.changed();
   }
 
   /** Takes the replica out of service; what runs there may finish. It would have to report anew. */
@@ -192,12 +171,12 @@ export class Replica {
     state.hello = hello;
     state.isConnected = true;
     state.sequence = 0;
-    this.#load = undefined;
+    this.#loads.changed();
     if (restarted) {
       this.#forgetReport();
       state.strangers = 0;
       this.#residents.clear();
-      this.#speed.forget();
+      this.#loads.forgetSpeed();
       this.prefixes.forget();
       this.health.restarted(nowMs);
     }
@@ -223,8 +202,7 @@ export class Replica {
     state.report = report;
     state.reportAtMs = options.nowMs;
     state.releasedKvTokens = 0;
-    this.#prefillTimeRatio.add(report.prefillTimeRatio, options.nowMs);
-    this.#load = undefined;
+    this.#loads.reported(report, options.nowMs);
     const { lastDispatch } = report;
     if (lastDispatch?.epoch === options.epoch) this.#residents.acknowledge(lastDispatch.number);
     const unknown =
@@ -242,13 +220,13 @@ export class Replica {
     assert(this.freeSlots > 0, "a slot is taken only while one is free");
     this.health.dispatched(sent.dispatchNumber, nowMs);
     this.#residents.add(sent);
-    this.#load = undefined;
+    this.#loads.sent(sent, nowMs);
   }
 
   /** The first token of a dispatch has come. Late news of one that has left changes nothing. */
   started(dispatchNumber: number, nowMs: number): void {
     this.#residents.started(dispatchNumber, nowMs);
-    this.#load = undefined;
+    this.#loads.changed();
   }
 
   /** Gives back the slot of a dispatch, whatever became of it. */
@@ -257,7 +235,7 @@ export class Replica {
     const wasReported = !this.#residents.isUnreported(dispatchNumber);
     const { promptTokens, expectedOutputTokens } = this.#residents.remove(dispatchNumber);
     this.health.released(dispatchNumber);
-    this.#load = undefined;
+    this.#loads.changed();
     if (!wasReported) return;
     if (state.missing > 0) state.missing -= 1;
     else state.releasedKvTokens += promptTokens + expectedOutputTokens;
@@ -268,8 +246,7 @@ export class Replica {
    * one that does also tells how far it departs from it, within dozens of steps.
    */
   learn(duration: PredictedDuration): void {
-    this.#speed.learn(duration);
-    this.#load = undefined;
+    this.#loads.learn(duration);
   }
 
   /** `isLive` knows which leases are alive; every resident holds one of them. */
@@ -286,15 +263,17 @@ export class Replica {
     }
   }
 
-  #speedRatioAt(nowMs: number, report: ReplicaReport): number {
-    const ratio = tellsStepCost(report) ? report.speedRatio : this.#speed.ratio;
-    return this.reportAgeMs(nowMs) > REPORT_AGE_MS_LATE ? LATE_SPEED_RATIO * ratio : ratio;
+  #forgetHello(): void {
+    delete this.state.hello;
+    this.state.strangers = 0;
+    this.#forgetReport();
+    this.disconnect();
   }
 
   #forgetReport(): void {
     delete this.state.report;
     this.state.missing = 0;
     this.state.releasedKvTokens = 0;
-    this.#load = undefined;
+    this.#loads.changed();
   }
 }

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import { countNotation, mappingOf, notation, section, textNotation } from "./notation.ts";
+import { isSecretName } from "./secret-name.ts";
 import { parseDateAtMs, parseDurationMs, parseRatio } from "./units.ts";
 
 /** Completes "expected …" where `parseName` finds no name. */
@@ -26,12 +27,20 @@ const DurationMs = textNotation("a duration such as 300ms, 8s or 2m", (text) => 
 const DateAtMs = textNotation("a date such as 2027-06-30", parseDateAtMs);
 
 const {
+  attemptsMax,
+  attemptsMin,
   bandMax,
   contextTokensMax,
+  cooldownMsMax,
+  cooldownMsMin,
+  ejectAfterMax,
+  firstTokenTimeoutMsMax,
   queueMax,
   replicasPerPoolMax,
   requestsMax,
   requestsPerMinuteMax,
+  timeoutMsMax,
+  timeoutMsMin,
   tokensPerMinuteMax,
   tokensPerMonthMax,
   weightMax,
@@ -44,6 +53,7 @@ export const ModelSection = section({
   context: countNotation("tokens", { min: 1, max: contextTokensMax }),
   pool: Name,
   upstream: ModelName.exactOptional(),
+  max_running: Requests.exactOptional(),
 });
 
 export const ReplicaSection = section({
@@ -54,14 +64,33 @@ export const ReplicaSection = section({
   max_running: Requests.exactOptional(),
 });
 
+export const AuthSection = section({
+  secret: textNotation(
+    "the name of a secret of the Worker in capitals, such as GPU_POOL_TOKEN, and none of SLUICE_…",
+    (text) => (isSecretName(text) ? text : undefined),
+  ),
+});
+
+export const HealthSection = section({
+  eject_after: countNotation("failures in a row", { min: 1, max: ejectAfterMax }).exactOptional(),
+  cooldown_max: textNotation("a duration from 100ms to 1h, such as 3s", (text) =>
+    parseDurationWithin(text, cooldownMsMin, cooldownMsMax),
+  ).exactOptional(),
+  probe: notation("passive (replicas are probed by real requests)", (found) =>
+    found === "passive" ? found : undefined,
+  ).exactOptional(),
+});
+
 const REPLICAS = `a list of 1 to ${replicasPerPoolMax} replicas`;
 
 export const PoolSection = section({
-  engine: notation("sluice (other engines are not supported yet)", (found) =>
-    found === "sluice" ? found : undefined,
+  engine: notation("sluice or openai (other engines are not supported yet)", (found) =>
+    isEngine(found) ? found : undefined,
   ),
   replicas: z.array(ReplicaSection, REPLICAS).min(1, REPLICAS).max(replicasPerPoolMax, REPLICAS),
   queue_max: countNotation("requests", { min: 0, max: queueMax }).exactOptional(),
+  auth: AuthSection.exactOptional(),
+  health: HealthSection.exactOptional(),
 });
 
 const PERCENTILE = "a percentile such as p50, p99 or p99.9";
@@ -126,6 +155,20 @@ export const LimitsSection = section({
 });
 export type LimitsSection = z.infer<typeof LimitsSection>;
 
+const TIMEOUT = "a duration from 10ms to 10m, such as 120s";
+const FIRST_TOKEN_TIMEOUT = "auto, or a duration from 10ms to 60s, such as 600ms";
+
+export const TimeoutsSection = section({
+  total: textNotation(TIMEOUT, (text) => parseTimeoutMs(text, timeoutMsMax)).exactOptional(),
+  first_token: textNotation(FIRST_TOKEN_TIMEOUT, (text) =>
+    text === "auto" ? text : parseTimeoutMs(text, firstTokenTimeoutMsMax),
+  ).exactOptional(),
+  stall: textNotation(`auto, or ${TIMEOUT}`, (text) =>
+    text === "auto" ? text : parseTimeoutMs(text, timeoutMsMax),
+  ).exactOptional(),
+});
+export type TimeoutsSection = z.infer<typeof TimeoutsSection>;
+
 export const ShareSection = section({
   weight: notation(`a number from ${weightMin} to ${weightMax}`, (found) =>
     typeof found === "number" && found >= weightMin && found <= weightMax ? found : undefined,
@@ -142,6 +185,8 @@ export const TenantSection = section({
     isBand(found) ? found : undefined,
   ).exactOptional(),
   limits: LimitsSection.exactOptional(),
+  timeouts: TimeoutsSection.exactOptional(),
+  attempts: countNotation("attempts", { min: attemptsMin, max: attemptsMax }).exactOptional(),
 });
 export type TenantSection = z.infer<typeof TenantSection>;
 
@@ -175,10 +220,24 @@ export function parseKeyHash(text: string): string | undefined {
   return /^hmac-sha256:([0-9a-f]{64})$/.exec(text)?.[1];
 }
 
+function parseTimeoutMs(text: string, maxMs: number): number | undefined {
+  return parseDurationWithin(text, timeoutMsMin, maxMs);
+}
+
+function parseDurationWithin(text: string, minMs: number, maxMs: number): number | undefined {
+  const durationMs = parseDurationMs(text);
+  if (durationMs === undefined || durationMs < minMs || durationMs > maxMs) return undefined;
+  return durationMs;
+}
+
 function parsePercentile(text: string): number | undefined {
   const [, digits = ""] = /^p(\d{1,2}(?:\.\d{1,2})?)$/.exec(text) ?? [];
   const ratio = Number(`${digits}e-2`);
   return ratio > 0 ? ratio : undefined;
+}
+
+function isEngine(found: unknown): found is "sluice" | "openai" {
+  return found === "sluice" || found === "openai";
 }
 
 function isBand(found: unknown): found is number {

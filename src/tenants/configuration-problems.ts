@@ -1,8 +1,10 @@
 import type * as z from "zod";
 import { closestName } from "./closest-name.ts";
 import {
+  AuthSection,
   ClassSection,
   ConfigurationFile,
+  HealthSection,
   KeySection,
   LimitsSection,
   ModelSection,
@@ -10,6 +12,7 @@ import {
   ReplicaSection,
   ShareSection,
   TenantSection,
+  TimeoutsSection,
 } from "./configuration-file.ts";
 import type { DocumentPath } from "./references.ts";
 
@@ -28,19 +31,22 @@ interface Section {
 /** Sections by their path, where `*` stands for a chosen name or an index. */
 const SECTIONS: ReadonlyMap<string, Section> = new Map([
   ["", { known: Object.keys(ConfigurationFile.shape), notYet: ["aliases", "cors"] }],
-  ["models.*", { known: Object.keys(ModelSection.shape), notYet: ["max_running", "aliases"] }],
-  ["pools.*", { known: Object.keys(PoolSection.shape), notYet: ["auth", "health"] }],
+  ["models.*", { known: Object.keys(ModelSection.shape), notYet: ["aliases"] }],
+  ["pools.*", { known: Object.keys(PoolSection.shape), notYet: [] }],
   ["pools.*.replicas.*", { known: Object.keys(ReplicaSection.shape), notYet: [] }],
+  ["pools.*.auth", { known: Object.keys(AuthSection.shape), notYet: [] }],
+  ["pools.*.health", { known: Object.keys(HealthSection.shape), notYet: [] }],
   ["classes.*", { known: Object.keys(ClassSection.shape), notYet: [] }],
   [
     "tenants.*",
     {
       known: Object.keys(TenantSection.shape),
-      notYet: ["classes", "timeouts", "attempts", "overload", "cache", "aliases", "cors"],
+      notYet: ["classes", "overload", "cache", "aliases", "cors"],
     },
   ],
   ["tenants.*.share", { known: Object.keys(ShareSection.shape), notYet: [] }],
   ["tenants.*.keys.*", { known: Object.keys(KeySection.shape), notYet: ["scopes"] }],
+  ["tenants.*.timeouts", { known: Object.keys(TimeoutsSection.shape), notYet: [] }],
   ["tenants.*.limits", { known: Object.keys(LimitsSection.shape), notYet: [] }],
 ]);
 

@@ -2,7 +2,7 @@ import { BUILT_IN_CLASSES } from "../slo/targets.ts";
 import { parseApiKey, parseKeyHash } from "./configuration-file.ts";
 import type { ConfigurationProblem } from "./configuration-problems.ts";
 import { unknownName } from "./configuration-problems.ts";
-import { normalizeEndpointUrl } from "./endpoint-url.ts";
+import { normalizeApiUrl, normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import type { Part } from "./document-part.ts";
 import { child, childrenOf, entriesOf, itemsOf, nameOf } from "./document-part.ts";
@@ -35,12 +35,13 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
   const modelsByTenant = tenants.map((tenant) => itemsOf(child(tenant, "models")));
   const keysByTenant = tenants.map((tenant) => itemsOf(child(tenant, "keys")));
   const keys = keysByTenant.flat();
-  const replicas = pools.flatMap((pool) => itemsOf(child(pool, "replicas")));
+  const endpoints = pools.flatMap(endpointsOf);
   return [
     ...unresolved("pool", childrenOf(models, "pool"), pools.map(nameOf)),
     ...unresolved("model", modelsByTenant.flat(), models.map(nameOf)),
     ...unresolved("class", childrenOf(tenants, "class"), classNames),
-    ...repeats(childrenOf(replicas, "url"), normalizeEndpointUrl),
+    ...repeats(endpoints),
+    ...pools.flatMap(authProblems),
     ...modelsByTenant.flatMap((own) => repeats(own)),
     ...keysByTenant.flatMap((own) => repeats(childrenOf(own, "name"))),
     ...repeats(keys.flatMap((key) => hashOf(key, rules))),
@@ -49,6 +50,24 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
     ...tooManyKeys(keys),
     ...findOvercommittedPools({ models, tenants }),
   ];
+}
+
+/** The URLs of a pool's replicas in their one spelling, standing where the file has them. */
+function endpointsOf(pool: Part): Part[] {
+  const isForeign = child(pool, "engine").value === "openai";
+  const normalize = isForeign ? normalizeApiUrl : normalizeEndpointUrl;
+  return childrenOf(itemsOf(child(pool, "replicas")), "url").map(({ value, path }) => ({
+    value: typeof value === "string" ? normalize(value) : undefined,
+    path,
+  }));
+}
+
+/** Our own engines have a secret that is the gateway's: another one would never be sent. */
+function authProblems(pool: Part): ConfigurationProblem[] {
+  const auth = child(pool, "auth");
+  if (auth.value === undefined || child(pool, "engine").value !== "sluice") return [];
+  const message = "expected no auth: engine sluice is sent SLUICE_REPLICA_SECRET";
+  return [{ path: auth.path, message }];
 }
 
 function unresolved(

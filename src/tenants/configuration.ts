@@ -2,12 +2,18 @@ import type * as z from "zod";
 import { assert } from "../base/assert.ts";
 import type { SloTargets } from "../slo/targets.ts";
 import { BUILT_IN_CLASSES } from "../slo/targets.ts";
-import type { KeySection, LimitsSection } from "./configuration-file.ts";
+import type {
+  KeySection,
+  LimitsSection,
+  PoolSection,
+  TimeoutsSection,
+} from "./configuration-file.ts";
 import { ConfigurationFile } from "./configuration-file.ts";
 import type { ConfigurationProblem } from "./configuration-problems.ts";
 import { toProblems } from "./configuration-problems.ts";
 import type { KeyRules } from "./configuration-references.ts";
 import { findReferenceProblems } from "./configuration-references.ts";
+import { normalizeApiUrl } from "./endpoint-url.ts";
 import { resolveShares } from "./guarantees.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "./live-configuration.ts";
 import type { LimitsMax } from "./tenant-limits.ts";
@@ -54,15 +60,11 @@ function resolve(
     })),
     pools: [...file.pools].map(([poolId, pool]) => ({
       poolId,
-      engine: pool.engine,
-      replicas: pool.replicas.map(({ url, max_running: requestsMax }) => ({
-        replicaId: url,
-        endpointUrl: url,
-        ...(requestsMax !== undefined && { requestsMax }),
-      })),
-      queueMax: pool.queue_max ?? QUEUE_MAX_DEFAULT,
+      ...resolvePool(pool),
+      ...limitsOfModels(poolId, file),
     })),
-    tenants: tenants.map(([tenantId, { models, class: className, limits }]) => {
+    tenants: tenants.map(([tenantId, tenant]) => {
+      const { models, class: className, attempts: attemptsMax } = tenant;
       const targets = classes.get(className);
       assert(targets !== undefined, "a class that a tenant names was found to exist");
       return {
@@ -71,7 +73,9 @@ function resolve(
         className,
         targets,
         shares: sharesByTenant.get(tenantId) ?? [],
-        ...limitsMaxOf(limits),
+        ...limitsMaxOf(tenant.limits),
+        ...(tenant.timeouts !== undefined && { timeouts: resolveTimeouts(tenant.timeouts) }),
+        ...(attemptsMax !== undefined && { attemptsMax }),
       };
     }),
     keys: tenants.flatMap(([tenantId, tenant]) =>
@@ -83,6 +87,41 @@ function resolve(
         ...(key.expires !== undefined && { expiresAtMs: key.expires }),
       })),
     ),
+  };
+}
+
+function resolvePool({ engine, replicas, queue_max, auth, health }: z.infer<typeof PoolSection>) {
+  const { eject_after: ejectAfter, cooldown_max: cooldownMsMax } = health ?? {};
+  return {
+    engine,
+    replicas: replicas.map(({ url, max_running: requestsMax }) => {
+      const endpointUrl = engine === "openai" ? (normalizeApiUrl(url) ?? url) : url;
+      const limit = requestsMax !== undefined && { requestsMax };
+      return { replicaId: endpointUrl, endpointUrl, ...limit };
+    }),
+    queueMax: queue_max ?? QUEUE_MAX_DEFAULT,
+    ...(auth !== undefined && { secretName: auth.secret }),
+    ...(health !== undefined && {
+      health: {
+        ...(ejectAfter !== undefined && { ejectAfter }),
+        ...(cooldownMsMax !== undefined && { cooldownMsMax }),
+      },
+    }),
+  };
+}
+
+function limitsOfModels(poolId: string, { models }: ConfigurationFile) {
+  const modelLimits = [...models].flatMap(([modelId, { pool, max_running: requestsMax }]) =>
+    pool === poolId && requestsMax !== undefined ? [{ modelId, requestsMax }] : [],
+  );
+  return modelLimits.length > 0 && { modelLimits };
+}
+
+function resolveTimeouts({ total, first_token, stall }: TimeoutsSection) {
+  return {
+    ...(total !== undefined && { totalMs: total }),
+    ...(typeof first_token === "number" && { firstTokenMs: first_token }),
+    ...(typeof stall === "number" && { stallMs: stall }),
   };
 }
 

@@ -29,6 +29,14 @@ export function normalizeEndpointUrl(text: string): string | undefined {
   return `${scheme}${host}${port === DEFAULT_PORTS.get(scheme) ? "" : port}${path}`;
 }
 
+/**
+ * Returns the URL under which the OpenAI API of a server begins, without its version: people write it with
+ * and without, and every path of the API brings it along.
+ */
+export function normalizeApiUrl(text: string): string | undefined {
+  return normalizeEndpointUrl(text)?.replace(/\/v1$/, "");
+}
+
 function isHost(host: string): boolean {
   if (host.startsWith("[")) return z.ipv6().safeParse(host.slice(1, -1)).success;
   return HOST_NAME.test(host) || z.ipv4().safeParse(host).success;

@@ -1,9 +1,10 @@
 import * as z from "zod";
 import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
+import { ANSWER_MS_MAX } from "../slo/answer-span.ts";
 import { EndpointUrl } from "./endpoint-url.ts";
-import type { DocumentPath, Mention } from "./references.ts";
-import { findRepeats, findUnknown } from "./references.ts";
-import { GUARANTEED_RATIO_MAX, GUARANTEED_SUM_MAX } from "./share.ts";
+import { isSecretName } from "./secret-name.ts";
+import { findBrokenReferences } from "./live-references.ts";
+import { GUARANTEED_RATIO_MAX } from "./share.ts";
 
 /** How much one configuration may hold; one Durable Object keeps all of it in memory. */
 export const CONFIGURATION_LIMITS = {
@@ -27,6 +28,16 @@ export const CONFIGURATION_LIMITS = {
   tokensPerMonthMax: 1_000_000_000_000_000,
   /** Requests that may wait in one pool. */
   queueMax: 10_000,
+  /** Failures in a row. */
+  ejectAfterMax: 100,
+  cooldownMsMin: 100,
+  cooldownMsMax: 3_600_000,
+  timeoutMsMin: 10,
+  timeoutMsMax: ANSWER_MS_MAX,
+  /** No call waits longer for one, whoever serves it. */
+  firstTokenTimeoutMsMax: 60_000,
+  attemptsMin: 2,
+  attemptsMax: 4,
 } as const;
 
 const Target = z.strictObject({
@@ -55,12 +66,33 @@ export const LiveReplica = z.strictObject({
 });
 export type LiveReplica = z.infer<typeof LiveReplica>;
 
+/** When a replica that fails is left alone, and for how long at the most; absent: as usual. */
+const LiveHealth = z.strictObject({
+  ejectAfter: z.int().positive().max(CONFIGURATION_LIMITS.ejectAfterMax).exactOptional(),
+  cooldownMsMax: z
+    .number()
+    .min(CONFIGURATION_LIMITS.cooldownMsMin)
+    .max(CONFIGURATION_LIMITS.cooldownMsMax)
+    .exactOptional(),
+});
+
+/** Requests of one model that may run at once, over all replicas of its pool. */
+const LiveModelLimit = z.strictObject({
+  modelId: ModelId,
+  requestsMax: z.int().positive().max(CONFIGURATION_LIMITS.requestsMax),
+});
+
 export const LivePool = z.strictObject({
   poolId: PoolId,
-  engine: z.literal("sluice"),
+  /** `sluice` dials in and reports; `openai` is any server with that API, which does neither. */
+  engine: z.enum(["sluice", "openai"]),
   replicas: z.array(LiveReplica).max(CONFIGURATION_LIMITS.replicasPerPoolMax),
   /** Requests that may wait in the pool. */
   queueMax: z.int().min(0).max(CONFIGURATION_LIMITS.queueMax),
+  /** Names the secret of the Worker that replicas of engine `openai` are sent; never the secret. */
+  secretName: z.string().refine(isSecretName, "the name of a secret").exactOptional(),
+  health: LiveHealth.exactOptional(),
+  modelLimits: z.array(LiveModelLimit).max(CONFIGURATION_LIMITS.modelsMax).exactOptional(),
 });
 export type LivePool = z.infer<typeof LivePool>;
 
@@ -82,6 +114,21 @@ export const LiveShare = z.strictObject({
 });
 export type LiveShare = z.infer<typeof LiveShare>;
 
+const TimeoutMs = z
+  .number()
+  .min(CONFIGURATION_LIMITS.timeoutMsMin)
+  .max(CONFIGURATION_LIMITS.timeoutMsMax);
+
+/** How long a tenant's calls may take; what is absent the gateway judges by itself. */
+const LiveTimeouts = z.strictObject({
+  /** From its start to its end, whatever happens in between. */
+  totalMs: TimeoutMs.exactOptional(),
+  /** Of one attempt at a stream, to its first token. */
+  firstTokenMs: TimeoutMs.max(CONFIGURATION_LIMITS.firstTokenTimeoutMsMax).exactOptional(),
+  /** From one event of a stream to the next. */
+  stallMs: TimeoutMs.exactOptional(),
+});
+
 export const LiveTenant = z.strictObject({
   tenantId: TenantId,
   modelIds: z.array(ModelId),
@@ -101,6 +148,13 @@ export const LiveTenant = z.strictObject({
     .max(CONFIGURATION_LIMITS.tokensPerMinuteMax)
     .exactOptional(),
   tokensPerMonthMax: z.int().positive().max(CONFIGURATION_LIMITS.tokensPerMonthMax).exactOptional(),
+  timeouts: LiveTimeouts.exactOptional(),
+  /** Replicas that one call may be given to, all of them before its first token. */
+  attemptsMax: z
+    .int()
+    .min(CONFIGURATION_LIMITS.attemptsMin)
+    .max(CONFIGURATION_LIMITS.attemptsMax)
+    .exactOptional(),
 });
 export type LiveTenant = z.infer<typeof LiveTenant>;
 
@@ -127,8 +181,7 @@ const Sections = z.strictObject({
  * it guarantees of a pool is there.
  */
 export const LiveConfiguration = Sections.superRefine((configuration, refinement) => {
-  const problems = [...findBrokenReferences(configuration), ...findOvercommitted(configuration)];
-  for (const { path, message } of problems) {
+  for (const { path, message } of findBrokenReferences(configuration)) {
     refinement.addIssue({ code: "custom", path, message });
   }
 });
@@ -145,78 +198,4 @@ export interface TenantAccess {
   readonly notBeforeAtMs?: number;
   readonly expiresAtMs?: number;
   readonly configurationVersion: number;
-}
-
-/** Each message completes "expected … to be". */
-function findBrokenReferences({
-  models,
-  pools,
-  tenants,
-  keys,
-}: LiveConfiguration): { path: DocumentPath; message: string }[] {
-  const modelIds = models.map(({ modelId }, i) => mention(modelId, "models", i));
-  const poolIds = pools.map(({ poolId }, i) => mention(poolId, "pools", i));
-  const tenantIds = tenants.map(({ tenantId }, i) => mention(tenantId, "tenants", i));
-  const hashes = keys.map(({ hash }, i) => mention(hash, "keys", i));
-  // Across all pools, since an engine dials in to one pool.
-  const endpoints = pools.flatMap(({ replicas }, i) =>
-    replicas.map(({ endpointUrl }, j) => mention(endpointUrl, "pools", i, "replicas", j)),
-  );
-  const modelsOfTenants = tenants.map((tenant, i) =>
-    tenant.modelIds.map((modelId, j) => mention(modelId, "tenants", i, "modelIds", j)),
-  );
-  const poolsOfShares = tenants.map(({ shares }, i) =>
-    shares.map(({ poolId }, j) => mention(poolId, "tenants", i, "shares", j)),
-  );
-
-  const repeats = [
-    modelIds,
-    poolIds,
-    tenantIds,
-    hashes,
-    endpoints,
-    ...modelsOfTenants,
-    ...poolsOfShares,
-  ].flatMap(findRepeats);
-  const unknown = [
-    ...findUnknown(
-      [
-        ...models.map(({ poolId }, i) => mention(poolId, "models", i, "poolId")),
-        ...poolsOfShares.flat(),
-      ],
-      pools.map(({ poolId }) => poolId),
-    ),
-    ...findUnknown(
-      modelsOfTenants.flat(),
-      models.map(({ modelId }) => modelId),
-    ),
-    ...findUnknown(
-      keys.map(({ tenantId }, i) => mention(tenantId, "keys", i, "tenantId")),
-      tenants.map(({ tenantId }) => tenantId),
-    ),
-  ];
-  return [
-    ...repeats.map(({ repeat }) => ({ path: repeat.path, message: "there only once" })),
-    ...unknown.map(({ path }) => ({ path, message: "the name of something that exists" })),
-  ];
-}
-
-/** The shares with which more of a pool is guaranteed than can be kept. */
-function findOvercommitted({
-  tenants,
-}: LiveConfiguration): { path: DocumentPath; message: string }[] {
-  const ratioByPool = new Map<PoolId, number>();
-  return tenants.flatMap(({ shares }, i) =>
-    shares.flatMap(({ poolId, guaranteedRatio }, j) => {
-      const before = ratioByPool.get(poolId) ?? 0;
-      ratioByPool.set(poolId, before + guaranteedRatio);
-      if (before + guaranteedRatio <= GUARANTEED_SUM_MAX) return [];
-      const path = ["tenants", i, "shares", j, "guaranteedRatio"];
-      return [{ path, message: "within what can be guaranteed of its pool" }];
-    }),
-  );
-}
-
-function mention(name: string, ...path: DocumentPath): Mention {
-  return { name, path };
 }

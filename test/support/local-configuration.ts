@@ -5,14 +5,19 @@ const LOCAL_FILE = new URL("../../sluice.local.yaml", import.meta.url);
 const REPLICA_URL = /http:\/\/127\.0\.0\.1:\d+/g;
 
 /**
- * Writes a copy of `sluice.local.yaml` into `folder` whose replicas listen on other ports, so that
- * it can run beside the original. Returns the file's path. There must be a port for each replica.
+ * Writes a copy of a configuration, `sluice.local.yaml` unless told otherwise, into `folder` whose replicas
+ * listen on other ports, so that it can run beside the original. Returns the file's path. There must be a
+ * port for each replica.
  */
-export function writeLocalConfiguration(folder: string, ports: readonly number[]): string {
+export function writeLocalConfiguration(
+  folder: string,
+  ports: readonly number[],
+  original: URL = LOCAL_FILE,
+): string {
   const free = [...ports];
-  const text = readFileSync(LOCAL_FILE, "utf8").replaceAll(REPLICA_URL, () => {
+  const text = readFileSync(original, "utf8").replaceAll(REPLICA_URL, () => {
     const port = free.shift();
-    if (port === undefined) throw new Error("sluice.local.yaml has more replicas than ports");
+    if (port === undefined) throw new Error("The configuration has more replicas than ports");
     return `http://127.0.0.1:${port}`;
   });
   const file = join(folder, "sluice.yaml");

@@ -108,13 +108,10 @@ describe("GET /v1/usage", () => {
   });
 });
 
-describe("GET /admin/v1/tenants/{tenant}/usage", () => {
-  const exportOf = (tenantId: string, query = "", init: RequestInit = {}) =>
-    fetchGateway(`/admin/v1/tenants/${tenantId}/usage${query}`, {
-      headers: ADMIN,
-      ...init,
-    });
+const exportOf = (tenantId: string, query = "", init: RequestInit = {}) =>
+  fetchGateway(`/admin/v1/tenants/${tenantId}/usage${query}`, { headers: ADMIN, ...init });
 
+describe("GET /admin/v1/tenants/{tenant}/usage", () => {
   test("tells every counted request, page by page", async () => {
     const { ask, upstream, tenantId } = await aGateway();
     await upstream.answerWith(wholeAnswer("a"), streamThatGoesOn(["a"], { kind: "end" }));

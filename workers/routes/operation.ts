@@ -54,7 +54,7 @@ function answerStreamed(
   record: CallRecord,
 ): Promise<Response> {
   // A client that does not read holds its replica up, so then it is the client who is late.
-  const watch: CallWatch = new CallWatch(startedAtMs(record) + ANSWER_MS_MAX, () =>
+  const watch: CallWatch = new CallWatch(endsAtMs(checked, record), () =>
     client.isBlocked ? "client-gone" : "timeout",
   );
   const client = new ClientStream({
@@ -77,7 +77,7 @@ function answerWhole(
   checked: CheckedRequest,
   record: CallRecord,
 ): Promise<Response> {
-  const watch = new CallWatch(startedAtMs(record) + ANSWER_MS_MAX);
+  const watch = new CallWatch(endsAtMs(checked, record));
   const call = { ...checked, watch, record, timeline: newTimeline(checked, record) };
   return new Promise((resolve, reject) => {
     const answer = (json: string): void => {
@@ -91,6 +91,11 @@ function answerWhole(
       reject(new GatewayError(problem));
     });
   });
+}
+
+/** By then a call is over, however well it goes. */
+function endsAtMs({ tenant }: CheckedRequest, record: CallRecord): number {
+  return startedAtMs(record) + (tenant.timeouts?.totalMs ?? ANSWER_MS_MAX);
 }
 
 /** Serves a call in a life of its own, so that it ends in order although nobody listens any more. */

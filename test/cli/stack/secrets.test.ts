@@ -2,8 +2,9 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { CommandFailure } from "../../../cli/command.ts";
+import { LiveConfiguration } from "../../../src/tenants/live-configuration.ts";
 import { createRunFolder } from "../../../cli/stack/run-folder.ts";
-import { provideSecrets, toEnvFile } from "../../../cli/stack/secrets.ts";
+import { providePoolSecrets, provideSecrets, toEnvFile } from "../../../cli/stack/secrets.ts";
 
 describe("provideSecrets()", () => {
   test("no two secrets of one run or of two runs are equal", () => {
@@ -29,6 +30,36 @@ describe("provideSecrets()", () => {
       );
     },
   );
+});
+
+describe("providePoolSecrets()", () => {
+  const { pools } = LiveConfiguration.parse({
+    models: [],
+    pools: [
+      { poolId: "own", engine: "sluice", replicas: [], queueMax: 1 },
+      { poolId: "qa", engine: "openai", replicas: [], queueMax: 1, secretName: "QA_TOKEN" },
+    ],
+    tenants: [],
+    keys: [],
+  });
+
+  test("takes from the environment what the pools name, and nothing else", () => {
+    const environment = { QA_TOKEN: "sk-of-qa", OTHER: "x" };
+    expect(providePoolSecrets({ pools }, environment)).toEqual({ QA_TOKEN: "sk-of-qa" });
+  });
+
+  test.each([
+    [undefined, "nothing"],
+    ["", "0 characters"],
+    ["a b", "3 characters"],
+    ["x\nSLUICE_MODE=production", "24 characters"],
+  ])("%j is refused, without being repeated", (secret, found) => {
+    const provide = () => providePoolSecrets({ pools }, { QA_TOKEN: secret });
+    expect(provide).toThrow(CommandFailure);
+    expect(provide).toThrow(
+      new RegExp(`^QA_TOKEN in the environment, which pool "qa" sends .* found ${found}$`),
+    );
+  });
 });
 
 test("toEnvFile() writes one variable a line", () => {

@@ -6,13 +6,14 @@ import { planStack } from "../../../cli/stack/stack-plan.ts";
 function aConfiguration(
   pools: Record<string, readonly string[]>,
   extraModels: readonly LiveModel[] = [],
+  engine = "sluice",
 ): LiveConfiguration {
   const names = Object.keys(pools);
   return LiveConfiguration.parse({
     models: [...names.map((name) => aModel(name, name)), ...extraModels],
     pools: names.map((name) => ({
       poolId: name,
-      engine: "sluice",
+      engine,
       replicas: pools[name]?.map((url) => ({ replicaId: url, endpointUrl: url })),
       queueMax: 8,
     })),
@@ -69,6 +70,12 @@ describe("planStack()", () => {
     expect(planned(configuration, undefined).engines.map((engine) => engine.port)).toEqual([
       9101, 9102,
     ]);
+  });
+
+  test("servers that are not ours are nobody's to start, on whatever machine", () => {
+    const configuration = aConfiguration({ qa: LOCAL }, [], "openai");
+    expect(planned(configuration, undefined)).toEqual({ engines: [], configuration });
+    expect(problemOf(configuration, 1)).toMatch(/^--replicas needs exactly one pool/);
   });
 
   test("fewer replicas leave the first ones, in the configuration as well", () => {

@@ -45,12 +45,13 @@ export class RunningStack {
     secrets: Secrets,
     [gatewayPort = 0, ...replicaPorts]: readonly number[],
     flags: readonly string[],
+    original?: URL,
   ) {
     this.#folder = folder;
     this.secrets = secrets;
     this.gatewayPort = gatewayPort;
     this.replicaPorts = replicaPorts;
-    this.file = writeLocalConfiguration(folder.path, replicaPorts);
+    this.file = writeLocalConfiguration(folder.path, replicaPorts, original);
     const words = ["up", this.file, "--port", String(gatewayPort), "--json", "--exit-with-stdin"];
     this.#cli = new Child({
       command: [process.execPath, LAUNCHER, ...words, ...flags],
@@ -71,14 +72,24 @@ export class RunningStack {
 
   /** Starts one and waits until it is ready. */
   static async ready(...flags: readonly string[]): Promise<RunningStack> {
-    const stack = await RunningStack.start(...flags);
+    return (await RunningStack.start(...flags)).#becomeReady();
+  }
+
+  /** Starts one of another configuration, its replicas at the given ports, and waits until it is ready. */
+  static async readyWith(original: URL, replicaPorts: readonly number[]): Promise<RunningStack> {
+    const ports = [...(await takeFreePorts(1)), ...replicaPorts];
+    const stack = new RunningStack(createRunFolder(), provideSecrets({}), ports, [], original);
+    return stack.#becomeReady();
+  }
+
+  async #becomeReady(): Promise<this> {
     try {
-      await stack.awaitEvent("ready");
+      await this.awaitEvent("ready");
     } catch (error) {
-      await stack.dispose();
+      await this.dispose();
       throw error;
     }
-    return stack;
+    return this;
   }
 
   get gatewayUrl(): string {

@@ -1,4 +1,4 @@
-import type { WaitingRequest } from "../../../src/admission/waiting-request.ts";
+import type { FairAccount, WaitingRequest } from "../../../src/admission/waiting-request.ts";
 
 interface NaiveEntry {
   readonly request: WaitingRequest;
@@ -9,6 +9,8 @@ interface NaiveEntry {
 
 interface NaiveTenant {
   counter: number;
+  /** What of it is for requests that have not ended. */
+  inFlight: number;
   /** When it last became active. */
   activated: number;
 }
@@ -44,31 +46,44 @@ export class NaiveQueue {
   take(requestId: string, costMs: number): void {
     const entry = this.#entries.find(({ request }) => request.requestId === requestId);
     if (entry === undefined) return;
-    this.#tenantOf(entry.request, entry.band).counter += costMs / entry.request.weight;
+    const tenant = this.#tenantOf(entry.request, entry.band);
+    tenant.counter += costMs / entry.request.weight;
+    tenant.inFlight += costMs / entry.request.weight;
     this.#raise();
     this.remove(requestId);
   }
 
   /** Of a request that did not wait. */
-  charge(request: WaitingRequest, costMs: number): void {
+  charge(request: FairAccount, costMs: number): void {
+    const { weight } = request;
+    this.#move(request, { counter: costMs / weight, inFlight: costMs / weight });
+  }
+
+  correct(request: FairAccount, deltaMs: number): void {
+    const { weight } = request;
+    this.#move(request, { counter: deltaMs / weight, inFlight: deltaMs / weight });
+  }
+
+  settle(
+    request: FairAccount,
+    { chargedMs, actualMs }: { readonly chargedMs: number; readonly actualMs: number },
+  ): void {
+    const { weight } = request;
+    const counter = (actualMs - chargedMs) / weight;
+    this.#move(request, { counter, inFlight: -chargedMs / weight });
+  }
+
+  #move(request: FairAccount, by: { readonly counter: number; readonly inFlight: number }): void {
     const rank = this.#rankOf(request.isInProfile, request.band);
     const tenant = this.#tenantOf(request, request.band);
     if (!this.#isActive(request, request.band))
       tenant.counter = Math.max(tenant.counter, rank.floor);
-    tenant.counter += costMs / request.weight;
+    tenant.counter += by.counter;
+    tenant.inFlight += by.inFlight;
     const hasActive = this.#entries.some((entry) =>
       this.#isIn(entry, request.isInProfile, request.band),
     );
-    if (!hasActive) rank.floor = Math.max(rank.floor, tenant.counter);
-    this.#raise();
-  }
-
-  correct(request: WaitingRequest, deltaMs: number): void {
-    const rank = this.#rankOf(request.isInProfile, request.band);
-    const tenant = this.#tenantOf(request, request.band);
-    if (!this.#isActive(request, request.band))
-      tenant.counter = Math.max(tenant.counter, rank.floor);
-    tenant.counter += deltaMs / request.weight;
+    if (!hasActive) rank.floor = Math.max(rank.floor, tenant.counter - tenant.inFlight);
     this.#raise();
   }
 
@@ -129,7 +144,7 @@ export class NaiveQueue {
     tenant.activated = this.#events;
   }
 
-  #isActive({ tenantId, isInProfile }: WaitingRequest, band: number): boolean {
+  #isActive({ tenantId, isInProfile }: FairAccount, band: number): boolean {
     return this.#entries.some(
       (entry) => entry.request.tenantId === tenantId && this.#isIn(entry, isInProfile, band),
     );
@@ -140,13 +155,20 @@ export class NaiveQueue {
   }
 
   #raise(): void {
-    const least = new Map<NaiveRank, number>();
+    const least = new Map<NaiveRank, NaiveTenant>();
     for (const { request, band } of this.#entries) {
       const rank = this.#rankOf(request.isInProfile, band);
-      const { counter } = this.#tenantOf(request, band);
-      least.set(rank, Math.min(least.get(rank) ?? Infinity, counter));
+      const tenant = this.#tenantOf(request, band);
+      const before = least.get(rank);
+      const isLess =
+        before === undefined ||
+        tenant.counter < before.counter ||
+        (tenant.counter === before.counter && tenant.activated < before.activated);
+      if (isLess) least.set(rank, tenant);
     }
-    for (const [rank, counter] of least) rank.floor = Math.max(rank.floor, counter);
+    for (const [rank, { counter, inFlight }] of least) {
+      rank.floor = Math.max(rank.floor, counter - inFlight);
+    }
   }
 
   #rankOf(isInProfile: boolean, band: number): NaiveRank {
@@ -161,7 +183,7 @@ export class NaiveQueue {
     band: number,
   ): NaiveTenant {
     const { tenants } = this.#rankOf(isInProfile, band);
-    const tenant = tenants.get(tenantId) ?? { counter: 0, activated: 0 };
+    const tenant = tenants.get(tenantId) ?? { counter: 0, inFlight: 0, activated: 0 };
     tenants.set(tenantId, tenant);
     return tenant;
   }

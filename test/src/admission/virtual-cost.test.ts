@@ -25,6 +25,7 @@ describe("VirtualCost", () => {
     costs.activate(B);
     costs.deactivate(B);
     costs.charge(A, 1_000, 1);
+    costs.settle(A, { chargedMs: 1_000, actualMs: 1_000 }, 1);
     costs.activate(B);
     expect(costs.counterOf(B)).toBe(costs.counterOf(A));
   });
@@ -34,6 +35,7 @@ describe("VirtualCost", () => {
     costs.activate(A);
     costs.activate(B);
     costs.charge(B, 1_000, 1);
+    costs.settle(B, { chargedMs: 1_000, actualMs: 1_000 }, 1);
     costs.deactivate(B);
     costs.charge(A, 300, 1);
     costs.activate(B);
@@ -42,9 +44,11 @@ describe("VirtualCost", () => {
 
   test("who is served while nobody waits moves the floor for those that come", () => {
     const costs = new VirtualCost();
-    costs.charge(A, 500, 1);
+    costs.charge(A, 900, 1);
+    costs.settle(A, { chargedMs: 900, actualMs: 500 }, 1);
     costs.activate(B);
     costs.activate(A);
+    expect(costs.counterOf(B)).toBe(500);
     expect(costs.counterOf(B)).toBe(costs.counterOf(A));
     expect(costs.first(2)).toEqual([B, A]);
   });
@@ -61,11 +65,25 @@ describe("VirtualCost", () => {
     const costs = new VirtualCost();
     costs.activate(A);
     costs.charge(A, 500, 1);
-    costs.correct(A, -200, 1);
+    costs.settle(A, { chargedMs: 500, actualMs: 300 }, 1);
     expect(costs.counterOf(A)).toBe(300);
     costs.charge(B, 1_000, 2);
-    costs.correct(B, -400, 2);
-    expect(costs.counterOf(B)).toBe(500 + 500 - 200);
+    costs.correct(B, 200, 2);
+    costs.settle(B, { chargedMs: 1_200, actualMs: 600 }, 2);
+    expect(costs.counterOf(B)).toBe(300 + 300);
+    costs.checkInvariants();
+  });
+
+  test("what is in flight raises no floor, since it may be given back", () => {
+    const costs = new VirtualCost();
+    costs.activate(A);
+    costs.charge(A, 100, 1);
+    costs.settle(A, { chargedMs: 100, actualMs: 100 }, 1);
+    costs.charge(A, 5_000, 1);
+    costs.activate(B);
+    expect(costs.counterOf(B)).toBe(100);
+    costs.settle(A, { chargedMs: 5_000, actualMs: 10 }, 1);
+    expect(costs.first(2)).toEqual([B, A]);
     costs.checkInvariants();
   });
 
@@ -91,6 +109,8 @@ describe("VirtualCost", () => {
     for (let index = 0; index < 100; index++) costs.charge(TenantId.parse(`t${index}`), 10, 1);
     expect(costs.state.idle.entries).toHaveLength(100);
     costs.charge(A, 10, 1);
+    expect(costs.state.idle.entries).toHaveLength(100);
+    costs.settle(A, { chargedMs: 10, actualMs: 10 }, 1);
     expect(costs.state.idle.entries).toHaveLength(0);
   });
 
@@ -134,6 +154,7 @@ describe("VirtualCost", () => {
             if (next === undefined) continue;
             const { weight } = TENANTS.find((one) => one.tenantId === next) ?? { weight: 1 };
             costs.charge(next, costMs, weight);
+            costs.settle(next, { chargedMs: costMs, actualMs: costMs }, weight);
             for (const [left, right] of pairs) {
               const sums = served.get(`${left}${right}`);
               if (sums !== undefined && TENANTS[left]?.tenantId === next)

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { WaitQueue } from "../../../src/admission/wait-queue.ts";
 import { copyState } from "../../../src/base/plain-state.ts";
 import { seededRandom } from "../../../src/base/random.ts";
+import type { FairAccount } from "../../../src/admission/waiting-request.ts";
 import { RequestId } from "../../../src/protocol/ids.ts";
 import { NaiveQueue } from "./naive-queue.ts";
 import { waiting } from "./waiting.ts";
@@ -94,7 +95,9 @@ describe("order", () => {
     for (let index = 0; index < 3; index++) {
       queue.add(waiting(`a${index}`, { band: 1, deadlineAtMs: 9_000 }), 0);
     }
-    for (const name of ["b0", "b1"]) queue.take(RequestId.parse(name), 10);
+    for (const name of ["b0", "b1"]) {
+      queue.settle(queue.take(RequestId.parse(name), 10), { chargedMs: 10, actualMs: 10 });
+    }
     expect(order(queue, 2_000)).toEqual(["b2", "a0", "b3", "a1", "b4", "a2", "b5"]);
   });
 
@@ -171,11 +174,12 @@ test("what is charged for a request is charged in the band that it had come to",
   queue.candidates(4_000, 1);
   const account = queue.take(RequestId.parse("one"), 100);
   expect(account).toEqual({ tenantId: "a", weight: 1, band: 1, isInProfile: true });
+  queue.settle(account, { chargedMs: 100, actualMs: 100 });
   queue.add(waiting("b", { tenantId: "b", band: 1, sinceMs: 4_000 }), 4_000);
   queue.add(waiting("a", { band: 1, sinceMs: 4_000 }), 4_000);
   queue.charge({ ...account, tenantId: waiting("x", { tenantId: "b" }).tenantId }, 1);
   expect(order(queue, 4_000)).toEqual(["a", "b"]);
-  queue.correct(account, 5);
+  queue.charge(account, 5);
   expect(order(queue, 4_000)).toEqual(["b", "a"]);
 });
 
@@ -209,6 +213,23 @@ describe("fairness", () => {
     expect(order(queue)).toEqual(["a2", "b2"]);
   });
 
+  test("a newcomer does not wait until others have used up what they were charged too much", () => {
+    const queue = queueWith(["a1", {}]);
+    const served: string[] = [];
+    let running = queue.take(RequestId.parse("a1"), 1_000);
+    for (let index = 2; index < 20; index++) {
+      queue.add(waiting(`a${index}`), 0);
+      if (index === 5) queue.add(waiting("newcomer", { tenantId: "b" }), 0);
+      queue.settle(running, { chargedMs: 1_000, actualMs: 1 });
+      const [next] = queue.candidates(0, 1);
+      if (next === undefined) break;
+      served.push(next.requestId);
+      running = queue.take(next.requestId, 1_000);
+    }
+    expect(served.indexOf("newcomer")).toBeLessThanOrEqual(4);
+    expect(served).toContain("newcomer");
+  });
+
   test("two tenants that always wait get cost by weight, however their requests differ", () => {
     for (let seed = 0; seed < 5; seed++) {
       const random = seededRandom(seed);
@@ -231,7 +252,7 @@ describe("fairness", () => {
         if (next === undefined) break;
         const account = queue.take(next.requestId, next.costMs);
         const costMs = next.costMs * (0.5 + random());
-        queue.correct(account, costMs - next.costMs);
+        queue.settle(account, { chargedMs: next.costMs, actualMs: costMs });
         served.set(next.tenantId, (served.get(next.tenantId) ?? 0) + costMs);
         add(next.tenantId, index);
       }
@@ -285,6 +306,7 @@ const steps = fc.array(
       "wait",
       "charge",
       "correct",
+      "settle",
       "copy",
     ),
     tenantId: fc.constantFrom("a", "b", "c", "d"),
@@ -304,6 +326,7 @@ test("the order is that of a queue which sorts everything at every call, in any 
     fc.property(steps, (sequence) => {
       let queue = new WaitQueue();
       const naive = new NaiveQueue();
+      const running: { readonly account: FairAccount; chargedMs: number }[] = [];
       let nowMs = 0;
       for (const [index, { kind, amount, ...account }] of sequence.entries()) {
         const costMs = COSTS_MS[index] ?? 1;
@@ -323,8 +346,9 @@ test("the order is that of a queue which sorts everything at every call, in any 
           const next = queue.candidates(nowMs, 3).at(-1);
           naive.order(nowMs);
           if (next === undefined) continue;
-          queue.take(next.requestId, costMs);
+          const charged = queue.take(next.requestId, costMs);
           naive.take(next.requestId, costMs);
+          running.push({ account: charged, chargedMs: costMs });
         } else if (kind === "remove") {
           const name = RequestId.parse(`r${amount}`);
           queue.remove(name);
@@ -332,10 +356,19 @@ test("the order is that of a queue which sorts everything at every call, in any 
         } else if (kind === "charge") {
           queue.charge(request, costMs);
           naive.charge(request, costMs);
+          running.push({ account: request, chargedMs: costMs });
         } else if (kind === "correct") {
-          const deltaMs = amount < 20 ? costMs : -costMs;
-          queue.correct(request, deltaMs);
-          naive.correct(request, deltaMs);
+          const charged = running[amount % running.length];
+          if (charged === undefined) continue;
+          queue.correct(charged.account, costMs);
+          naive.correct(charged.account, costMs);
+          charged.chargedMs += costMs;
+        } else if (kind === "settle") {
+          const [ended] = running.splice(amount % running.length, 1);
+          if (ended === undefined) continue;
+          const cost = { chargedMs: ended.chargedMs, actualMs: costMs };
+          queue.settle(ended.account, cost);
+          naive.settle(ended.account, cost);
         } else if (kind === "copy") {
           queue = new WaitQueue({}, copyState(queue.state));
         } else {

@@ -4,6 +4,7 @@ import type { Offer } from "../../../src/pool/offer.ts";
 import type { Pool } from "../../../src/pool/pool.ts";
 import type { LeaseId } from "../../../src/protocol/ids.ts";
 import {
+  aLivePool,
   anOffer,
   aReadyPool,
   firstTokenWithin,
@@ -85,6 +86,14 @@ describe("a late request that its tenant was guaranteed", () => {
       const lease = hedged(late);
       expect([late.replicaId, replicaIdOf(index)]).not.toContain(lease.replicaId);
     }
+  });
+
+  test("is not sent twice where its model may have only one request under way", () => {
+    const late = aLateRequest();
+    const { modelId } = late.offer;
+    late.pool.configure({ ...aLivePool(3), modelLimits: [{ modelId, requestsMax: 1 }] }, 1);
+    expect(hedge(late)).toBeUndefined();
+    expect(late.pool.state.totals.hedges).toMatchObject({ "no-room": 1 });
   });
 
   test("is hedged once", () => {

@@ -9,6 +9,7 @@ import type { ReplicaHello } from "../../../src/protocol/engine-api.ts";
 import type { LeaseId, RequestId } from "../../../src/protocol/ids.ts";
 import { ModelId, TenantId } from "../../../src/protocol/ids.ts";
 import type { SloTargets } from "../../../src/slo/targets.ts";
+import type { LivePool } from "../../../src/tenants/live-configuration.ts";
 import { aLivePool, anOffer, firstTokenWithin } from "../../support/pool-builders.ts";
 import { aHello, aReport, EPOCH, replicaIdOf } from "../../support/replica-builders.ts";
 
@@ -57,6 +58,7 @@ interface LiveLease {
  */
 export class RandomCalls {
   readonly #random: Random;
+  readonly #change: Partial<LivePool>;
   readonly #waiting = new Map<RequestId, Offer>();
   readonly #leases = new Map<LeaseId, LiveLease>();
   readonly #displaced: LeaseId[] = [];
@@ -71,13 +73,16 @@ export class RandomCalls {
   #wakeAtMs: number | undefined;
   nowMs = 0;
 
-  constructor(seed: number) {
+  /** `change` is made to every configuration; a pool of servers that are not ours hears of none of them. */
+  constructor(seed: number, change: Partial<LivePool> = {}) {
     this.#random = seededRandom(seed);
+    this.#change = change;
     this.#first = [
-      { kind: "configure", pool: aLivePool(REPLICAS) },
+      { kind: "configure", pool: { ...aLivePool(REPLICAS), ...change } },
       ...this.#indices().map((index) => this.#connect(index)),
       ...this.#indices().map((index) => this.#report(index)),
     ];
+    if (change.engine === "openai") this.#first.splice(1);
   }
 
   /** Lets time pass, or not, and makes the next call; hand its effects to `heed`. */
@@ -139,12 +144,13 @@ export class RandomCalls {
     if (draw < 0.96) return { kind: "wake" };
     if (draw < 0.965) return this.#configure();
     if (draw < 0.97) return { kind: "disconnected", replicaId: replicaIdOf(this.#below(REPLICAS)) };
-    return this.#connect(this.#below(this.#configured));
+    const call = this.#connect(this.#below(this.#configured));
+    return this.#change.engine === "openai" ? { kind: "wake" } : call;
   }
 
   #configure(): PoolCall {
     this.#configured = REPLICAS - this.#below(2);
-    return { kind: "configure", pool: aLivePool(this.#configured) };
+    return { kind: "configure", pool: { ...aLivePool(this.#configured), ...this.#change } };
   }
 
   #offer(offer: Offer): PoolCall {

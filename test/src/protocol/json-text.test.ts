@@ -71,8 +71,13 @@ describe("editMembers", () => {
   });
 
   test("a text full of escaped quotes and backslashes costs linear work", () => {
-    const small = Math.min(...Array.from({ length: 5 }, () => editingMs(50_000)));
-    const large = Math.min(...Array.from({ length: 5 }, () => editingMs(400_000)));
+    // In turns, and the best of many: whatever else the machine does then meets both.
+    const pairs = Array.from(
+      { length: 15 },
+      () => [editingMs(50_000), editingMs(400_000)] as const,
+    );
+    const small = Math.min(...pairs.map(([ms]) => ms));
+    const large = Math.min(...pairs.map(([, ms]) => ms));
     // Linear is 8 and quadratic 64.
     expect(large / small).toBeLessThan(24);
   });

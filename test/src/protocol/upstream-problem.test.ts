@@ -6,7 +6,7 @@ import {
 } from "../../../src/protocol/upstream-problem.ts";
 
 const faultOf = (status: number, body?: unknown, retryAfterMs?: number) =>
-  faultOfStatus({ status, body, retryAfterMs });
+  faultOfStatus({ status, body, retryAfterMs, isForeign: false });
 
 function problemOfForeign(code: unknown) {
   const error = { message: "temperature may be at most 2", param: "temperature", code };
@@ -88,6 +88,18 @@ describe("faultOfStatus", () => {
       problem: { code: "server_is_overloaded", retryAfterMs: 7000 },
     });
     expect(faultOf(429).problem).toEqual({ code: "server_is_overloaded", retryAfterMs: 1000 });
+  });
+
+  test("of a server that is not ours 503 is a failure as well, and 500 worth another try", () => {
+    const foreign = { body: "no healthy upstream", retryAfterMs: undefined, isForeign: true };
+    expect(faultOfStatus({ status: 503, ...foreign })).toEqual({
+      kind: "failure",
+      isRetryable: true,
+      problem: { code: "server_is_overloaded", retryAfterMs: 1000 },
+    });
+    expect(faultOfStatus({ status: 429, ...foreign }).kind).toBe("overload");
+    expect(faultOfStatus({ status: 500, ...foreign })).toEqual(upstreamFailure(true));
+    expect(faultOfStatus({ status: 401, ...foreign })).toEqual(upstreamFailure(false));
   });
 
   test("a gateway in between that found no replica is a failure worth another try", () => {

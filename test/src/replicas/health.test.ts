@@ -54,6 +54,25 @@ describe("failures", () => {
   });
 });
 
+describe("other options", () => {
+  test("count from the next failure on, and eject nobody for what happened before", () => {
+    const health = new ReplicaHealth({ ejectAfter: 10 });
+    for (let number = 1; number <= 5; number++) health.failed(number, 0, true);
+    health.configure({ ejectAfter: 2, cooldownMsMax: 1_000 });
+    health.checkInvariants();
+    expect(health.statusAt(0)).toBe("suspect");
+    health.failed(6, 0, true);
+    expect(health.ejectedUntilMs).toBe(1_000);
+  });
+
+  test("where nothing is said any more it is as usual again", () => {
+    const health = new ReplicaHealth({ ejectAfter: 1 });
+    health.configure({});
+    health.failed(1, 0, true);
+    expect(health.statusAt(0)).toBe("suspect");
+  });
+});
+
 describe("stalls", () => {
   test("three different requests that stall within the window eject a replica", () => {
     const health = new ReplicaHealth();

@@ -122,6 +122,80 @@ describe("parseConfiguration()", () => {
     });
   });
 
+  test("resolves a pool of servers that are not ours, its URLs with and without the version", () => {
+    const parsed = parse(`
+      models: { narrow: { context: 8k, pool: qa, max_running: 1 }, wide: { context: 8k, pool: qa } }
+      pools:
+        qa:
+          engine: openai
+          replicas: [{ url: "http://qa-1:9900/v1/", max_running: 2 }, { url: http://qa-2:9900/proxy/v1 }, { url: http://qa-3 }]
+          auth: { secret: QA_TOKEN }
+          health: { eject_after: 3, cooldown_max: 3s, probe: passive }
+      tenants: { acme: { keys: [{ name: a, hash: "hmac-sha256:${HASH}" }], models: [narrow], class: chat } }
+    `);
+    expect(parsed).toMatchObject({ kind: "ok" });
+    const pools = parsed.kind === "ok" ? parsed.configuration.pools : [];
+    expect(pools).toEqual([
+      {
+        poolId: "qa",
+        engine: "openai",
+        replicas: [
+          { replicaId: "http://qa-1:9900", endpointUrl: "http://qa-1:9900", requestsMax: 2 },
+          { replicaId: "http://qa-2:9900/proxy", endpointUrl: "http://qa-2:9900/proxy" },
+          { replicaId: "http://qa-3", endpointUrl: "http://qa-3" },
+        ],
+        queueMax: 256,
+        secretName: "QA_TOKEN",
+        health: { ejectAfter: 3, cooldownMsMax: 3_000 },
+        modelLimits: [{ modelId: "narrow", requestsMax: 1 }],
+      },
+    ]);
+  });
+
+  test("resolves what a tenant says of its timeouts and attempts, and nothing for auto", () => {
+    const timed = MINIMAL.replace(
+      "class: chat",
+      "class: chat, timeouts: { total: 2m, first_token: 600ms, stall: auto }, attempts: 4",
+    );
+    expect(parse(timed)).toMatchObject({
+      configuration: { tenants: [{ attemptsMax: 4 }] },
+    });
+    const parsed = parse(timed);
+    const [tenant] = parsed.kind === "ok" ? parsed.configuration.tenants : [];
+    expect(tenant?.timeouts).toEqual({ totalMs: 120_000, firstTokenMs: 600 });
+  });
+
+  test("one server is there once, however its URL is spelled", () => {
+    const document = parseYaml(MINIMAL);
+    document.pools.local = {
+      engine: "openai",
+      replicas: [{ url: "http://qa:1/v1" }, { url: "http://QA:1" }],
+    };
+    expect(problemsOf(document)).toEqual([
+      "pools.local.replicas.1.url: is there twice: first at pools.local.replicas[0].url",
+    ]);
+  });
+
+  test.each(["SLUICE_REPLICA_SECRET", "token", "A B", "1_TOKEN", ""])(
+    "the secret %j is not one that servers could be sent",
+    (secret) => {
+      const [problem = ""] = problemsWith("pools.local", {
+        engine: "openai",
+        replicas: [{ url: "http://qa:1" }],
+        auth: { secret },
+      });
+      expect(problem).toMatch(
+        /^pools.local.auth.secret: expected the name of a secret of the Worker/,
+      );
+    },
+  );
+
+  test("our own engines are sent no other secret than theirs", () => {
+    expect(problemsWith("pools.local.auth", { secret: "GPU_TOKEN" })).toEqual([
+      "pools.local.auth: expected no auth: engine sluice is sent SLUICE_REPLICA_SECRET",
+    ]);
+  });
+
   test("takes the file's class instead of the built-in one of the same name", () => {
     const parsed = parse(`${MINIMAL}\nclasses: { chat: { ttft: { p50: 7s } } }`);
     expect(parsed).toMatchObject({
@@ -153,9 +227,9 @@ describe("parseConfiguration()", () => {
     );
     expect(problems).toEqual([
       'models.tiny.context: expected a number of tokens from 1 to 10000000, such as 64 or 1k, found "many"',
-      'pools.local.engine: expected sluice (other engines are not supported yet), found "vllm"',
+      'pools.local.engine: expected sluice or openai (other engines are not supported yet), found "vllm"',
       "pools.local.replicas: expected a list of 1 to 128 replicas, found an empty list",
-      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits',
+      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits, timeouts, attempts',
       "modles: unknown key \"modles\": did you mean 'models'?",
       "models.tiny.pool: expected the name of a pool, found \"locl\": did you mean 'local'?",
       "tenants.acme.models.0: expected the name of a model, found \"tny\": did you mean 'tiny'?",
@@ -167,13 +241,8 @@ describe("parseConfiguration()", () => {
   test.each([
     ["cors", {}],
     ["aliases", {}],
-    ["models.tiny.max_running", 1],
     ["models.tiny.aliases", ["a"]],
-    ["pools.local.auth", { secret: "X" }],
-    ["pools.local.health", { eject_after: 3 }],
     ["tenants.acme.classes", ["chat"]],
-    ["tenants.acme.timeouts", {}],
-    ["tenants.acme.attempts", 3],
     ["tenants.acme.overload", []],
     ["tenants.acme.cache", {}],
     ["tenants.acme.keys.0.scopes", []],
@@ -193,6 +262,17 @@ describe("parseConfiguration()", () => {
     ["pools.local.replicas.0", "http://host", "a mapping"],
     ["pools.local.replicas.0.url", "ftp://host", "a URL such as"],
     ["pools.local.replicas.0.max_running", 0, "a number of requests"],
+    ["models.tiny.max_running", 0, "a number of requests"],
+    ["pools.local.health.eject_after", 0, "a number of failures in a row from 1 to 100"],
+    ["pools.local.health.cooldown_max", "50ms", "a duration from 100ms to 1h"],
+    ["pools.local.health.probe", "active", "passive"],
+    ["tenants.acme.timeouts.total", "auto", "a duration from 10ms to 10m"],
+    ["tenants.acme.timeouts.total", "11m", "a duration from 10ms to 10m"],
+    ["tenants.acme.timeouts.first_token", "61s", "auto, or a duration from 10ms to 60s"],
+    ["tenants.acme.timeouts.stall", "1ms", "auto, or a duration from 10ms to 10m"],
+    ["tenants.acme.timeouts.stall", 600, "auto, or a duration from 10ms to 10m"],
+    ["tenants.acme.attempts", 1, "a number of attempts from 2 to 4"],
+    ["tenants.acme.attempts", 5, "a number of attempts from 2 to 4"],
     ["classes", { fast: { ttft: "300ms" } }, "one percentile with its limit"],
     ["classes", { fast: { ttft: {} } }, "one percentile with its limit"],
     ["classes", { fast: { ttft: { p50: "1s", p99: "2s" } } }, "one percentile with its limit"],

@@ -1,6 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { EndpointUrl, normalizeEndpointUrl } from "../../../src/tenants/endpoint-url.ts";
+import {
+  EndpointUrl,
+  normalizeApiUrl,
+  normalizeEndpointUrl,
+} from "../../../src/tenants/endpoint-url.ts";
 
 describe("normalizeEndpointUrl()", () => {
   test.each([
@@ -61,6 +65,23 @@ describe("normalizeEndpointUrl()", () => {
       ),
       { numRuns: 5000 },
     );
+  });
+});
+
+describe("normalizeApiUrl()", () => {
+  test.each([
+    ["http://qa:9900/v1", "http://qa:9900"],
+    ["http://qa:9900/v1/", "http://qa:9900"],
+    ["http://qa:9900", "http://qa:9900"],
+    ["https://qa/proxy/v1", "https://qa/proxy"],
+    ["https://qa/v1/v1", "https://qa/v1"],
+    ["https://qa/v10", "https://qa/v10"],
+  ])("spells %s as %s", (text, spelled) => {
+    expect(normalizeApiUrl(text)).toBe(spelled);
+  });
+
+  test("refuses what is no URL of a server", () => {
+    expect(normalizeApiUrl("ftp://qa/v1")).toBeUndefined();
   });
 });
 

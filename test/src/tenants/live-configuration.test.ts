@@ -25,6 +25,8 @@ const share = (poolId: string, guaranteedRatio = 0) => ({
   band: 0,
 });
 
+const limit = (modelId: string) => ({ modelId, requestsMax: 1 });
+
 function issuesOf(configuration: unknown): string[] {
   const parsed = LiveConfiguration.safeParse(configuration);
   return (parsed.error?.issues ?? []).map((issue) => `${issue.path.join(".")} ${issue.message}`);
@@ -71,6 +73,32 @@ describe("LiveConfiguration", () => {
 
   test("refuses a member that it does not know", () => {
     expect(issuesOf({ ...WHOLE, classes: [] })).toHaveLength(1);
+  });
+
+  test("refuses a limit on a model of another pool, and a second one on the same model", () => {
+    const limited = (poolIndex: number, ...modelLimits: object[]) =>
+      WHOLE.pools.map((pool, index) => (index === poolIndex ? { ...pool, modelLimits } : pool));
+    expect(issuesOf({ ...WHOLE, pools: limited(0, limit("tiny")) })).toEqual([]);
+    expect(issuesOf({ ...WHOLE, pools: limited(1, limit("tiny")) })).toEqual([
+      "pools.1.modelLimits.0.modelId a model of its pool",
+    ]);
+    expect(issuesOf({ ...WHOLE, pools: limited(0, limit("tiny"), limit("tiny")) })).toEqual([
+      "pools.0.modelLimits.1.modelId there only once",
+    ]);
+  });
+
+  test("no secret of the gateway itself is named for the servers of a pool", () => {
+    const [pool] = WHOLE.pools;
+    const named = (secretName: string) =>
+      issuesOf({ ...WHOLE, pools: [{ ...pool, secretName }, WHOLE.pools[1]] });
+    expect(named("GPU_POOL_TOKEN")).toEqual([]);
+    expect(named("SLUICE_ADMIN_KEY")).toEqual(["pools.0.secretName the name of a secret"]);
+  });
+
+  test("one that was stored before there were timeouts, limits of models or other engines still loads", () => {
+    const { pools, tenants } = LiveConfiguration.parse(WHOLE);
+    expect(pools[0]).toEqual({ ...WHOLE.pools[0] });
+    expect(tenants[0]).toEqual({ ...WHOLE.tenants[0], shares: [] });
   });
 
   test("a tenant of which no share is known has none", () => {

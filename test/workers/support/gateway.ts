@@ -5,7 +5,7 @@ import type { DecisionRecord } from "../../../src/pool/decision-log.ts";
 import type { PoolStatus } from "../../../src/pool/pool-status.ts";
 import { ModelId, PoolId, TenantId } from "../../../src/protocol/ids.ts";
 import { SseDecoder } from "../../../src/protocol/sse.ts";
-import type { LiveTenant } from "../../../src/tenants/live-configuration.ts";
+import type { LivePool, LiveTenant } from "../../../src/tenants/live-configuration.ts";
 import { aLiveConfiguration, applyConfiguration } from "./configuration.ts";
 import type { ConnectedReplica, ReplicaWish } from "./replica.ts";
 import { connectReplica } from "./replica.ts";
@@ -21,10 +21,14 @@ export interface GatewayWish {
   readonly otherTenant?: Partial<LiveTenant>;
   /** What the tenant and the other one are guaranteed of the pool; each half of it when absent. */
   readonly guaranteedRatios?: readonly [number, number];
+  /** How urgent the tenant is, and the other one; both 0 when absent. */
+  readonly bands?: readonly [number, number];
   /** The name by which clients know the model. */
   readonly modelId?: string;
   readonly contextTokens?: number;
   readonly queueMax?: number;
+  /** What is particular about the pool; replicas of engine `openai` are servers that dial in nowhere. */
+  readonly pool?: Partial<LivePool>;
 }
 
 /** What a client sends; everything else is a plain, valid chat request. */
@@ -73,6 +77,7 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
   const otherTenantId = TenantId.parse(`other-${name}`);
   const modelIds = [ModelId.parse(modelId)];
   const [ratio, otherRatio] = wish.guaranteedRatios ?? [0.45, 0.45];
+  const [band, otherBand] = wish.bands ?? [0, 0];
   const upstream = anUpstream();
   const endpointUrls = Array.from({ length: replicaCount }, (_, address) =>
     upstream.endpointUrlOf(address),
@@ -80,18 +85,22 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
   await applyConfiguration(
     aLiveConfiguration({
       endpointUrls,
-      pool: { poolId, ...(wish.queueMax !== undefined && { queueMax: wish.queueMax }) },
+      pool: {
+        poolId,
+        ...(wish.queueMax !== undefined && { queueMax: wish.queueMax }),
+        ...wish.pool,
+      },
       model: {
         poolId,
         modelId: ModelId.parse(modelId),
         ...(wish.contextTokens !== undefined && { contextTokens: wish.contextTokens }),
       },
       tenants: [
-        { tenantId, modelIds, shares: sharesOf(poolId, ratio), ...wish.tenant },
+        { tenantId, modelIds, shares: sharesOf(poolId, ratio, band), ...wish.tenant },
         {
           tenantId: otherTenantId,
           modelIds,
-          shares: sharesOf(poolId, otherRatio),
+          shares: sharesOf(poolId, otherRatio, otherBand),
           ...wish.otherTenant,
         },
       ],
@@ -101,8 +110,9 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
       ],
     }),
   );
+  const dialling = wish.pool?.engine === "openai" ? [] : endpointUrls;
   const replicas = await Promise.all(
-    endpointUrls.map((endpointUrl) => connectReplica(endpointUrl, { ...wish.replica, poolId })),
+    dialling.map((endpointUrl) => connectReplica(endpointUrl, { ...wish.replica, poolId })),
   );
   const pool = env.POOLS.getByName(poolId);
   await vi.waitFor(async () => {
@@ -131,8 +141,8 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
   return { ...names, upstream, replicas, ask, poolStatus, decisions };
 }
 
-function sharesOf(poolId: PoolId, guaranteedRatio: number): LiveTenant["shares"] {
-  return [{ poolId, weight: 1, guaranteedRatio, band: 0 }];
+function sharesOf(poolId: PoolId, guaranteedRatio: number, band: number): LiveTenant["shares"] {
+  return [{ poolId, weight: 1, guaranteedRatio, band }];
 }
 
 /** How long a test waits for what must happen; far longer than it takes on an idle machine. */

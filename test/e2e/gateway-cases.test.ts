@@ -1,0 +1,72 @@
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { TestContext } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { parse as parseYaml } from "yaml";
+import * as z from "zod";
+import { findPortProblems } from "../../cli/stack/ports.ts";
+import { takeFreePorts } from "../support/free-ports.ts";
+import { RunningStack } from "./support/running-stack.ts";
+
+// Faults that users of other gateways reported, as black-box cases: a runner that is not part of this
+// repository plays the client and the upstream. Each kind has tests of our own as well, which
+// docs/decisions/0705 lists.
+
+const CONFIGURATION = new URL("gateway-cases/sluice.yaml", import.meta.url);
+const KEYS = new URL("gateway-cases/keys.json", import.meta.url);
+const RUN_MS_MAX = 240_000;
+
+const File = z.object({
+  tenants: z.record(z.string(), z.object({ keys: z.tuple([z.object({ key: z.string() })]) })),
+});
+
+test("the keys beside the configuration of the cases are those in it", () => {
+  const { tenants } = File.parse(parseYaml(readFileSync(CONFIGURATION, "utf8")));
+  const keys = Object.entries(tenants).map(
+    ([
+      tenant,
+      {
+        keys: [own],
+      },
+    ]) => [tenant, own.key],
+  );
+  expect(JSON.parse(readFileSync(KEYS, "utf8"))).toEqual(Object.fromEntries(keys));
+});
+
+test(
+  "a gateway in front of scripted servers passes every case",
+  async (context: TestContext) => {
+    const folder = process.env["SLUICE_SHARED"];
+    if (folder === undefined) context.skip("SLUICE_SHARED names no folder with cases");
+    const runner = join(folder, "cases", "run-gateway-cases.mjs");
+    if (!existsSync(runner)) context.skip(`${runner} is not there`);
+    const upstreamPort = await takeNeighbours();
+    const stack = await RunningStack.readyWith(CONFIGURATION, [upstreamPort, upstreamPort + 1]);
+    onTestFinished(() => stack.dispose());
+    const { default: key } = z
+      .object({ default: z.string() })
+      .parse(JSON.parse(readFileSync(KEYS, "utf8")));
+    const words = ["--gateway", stack.gatewayUrl, "--key", key, "--keys-file", KEYS.pathname];
+    const usage = ["--usage-url", `${stack.gatewayUrl}/v1/usage`];
+    const run = [runner, ...words, "--upstream-port", String(upstreamPort), ...usage];
+    const { stdout } = await promisify(execFile)(process.execPath, run, { timeout: RUN_MS_MAX })
+      // It fails with the number of failed cases, and what it printed says which.
+      .catch((error: { readonly stdout: string }) => error);
+    expect(stdout).toMatch(/^\d+ passed, 0 failed$/m);
+  },
+  RUN_MS_MAX,
+);
+
+/** Finds two free ports side by side, and returns the first. */
+async function takeNeighbours(): Promise<number> {
+  for (let attempt = 0; attempt < 20; attempt++) {
+    // oxlint-disable-next-line no-await-in-loop -- one is enough
+    const [port = 0] = await takeFreePorts(1);
+    const next = { host: "127.0.0.1", port: port + 1, needer: "", remedy: "", hostRemedy: "" };
+    // oxlint-disable-next-line no-await-in-loop -- likewise
+    if ((await findPortProblems([next])).length === 0) return port;
+  }
+  throw new Error("No two ports side by side are free");
+}

@@ -1,0 +1,177 @@
+import { describe, expect, test } from "vitest";
+import type { Offer } from "../../../src/pool/offer.ts";
+import { callPool } from "../../../src/pool/pool-call.ts";
+import type { Pool } from "../../../src/pool/pool.ts";
+import type { LeaseId } from "../../../src/protocol/ids.ts";
+import { ModelId } from "../../../src/protocol/ids.ts";
+import type { LivePool } from "../../../src/tenants/live-configuration.ts";
+import {
+  aLivePool,
+  anOffer,
+  aPool,
+  firstTokenWithin,
+  NO_GUARANTEE,
+  only,
+} from "../../support/pool-builders.ts";
+import { replicaIdOf } from "../../support/replica-builders.ts";
+import { RandomCalls, TIGHT_LIMITS } from "./random-calls.ts";
+
+const PATIENT: Partial<Offer> = { targets: firstTokenWithin(30_000), isStreamed: false };
+
+/** A pool of servers that are not ours, begun at this very instant. */
+function aPlainPool(replicaCount: number, change: Partial<LivePool> = {}): Pool {
+  const pool = aPool();
+  pool.configure({ ...aLivePool(replicaCount), engine: "openai", ...change }, 0);
+  return pool;
+}
+
+/** Offers a request and returns where it went, if it did. */
+function dispatched(pool: Pool, name: string, nowMs: number, change: Partial<Offer> = {}) {
+  const [effect] = only("dispatch", pool.offer(anOffer(name, { ...PATIENT, ...change }), nowMs));
+  pool.checkInvariants();
+  return effect;
+}
+
+function leaseOf(effect: { readonly leaseId: LeaseId } | undefined): LeaseId {
+  if (effect === undefined) throw new Error("The request was not dispatched");
+  return effect.leaseId;
+}
+
+describe("a pool of servers that never report", () => {
+  test("sends requests from the first instant on, also what nobody is guaranteed", () => {
+    const pool = aPlainPool(1);
+    const excess = { share: NO_GUARANTEE };
+    expect(dispatched(pool, "one", 0, excess)?.dispatch.endpointUrl).toBe("http://127.0.0.1:9101");
+  });
+
+  test("tells who is asked that it is not ours, and which secret it is sent", () => {
+    expect(dispatched(aPlainPool(1), "one", 0)?.dispatch.plain).toEqual({});
+    const named = aPlainPool(1, { secretName: "QA_TOKEN" });
+    expect(dispatched(named, "one", 0)?.dispatch.plain).toEqual({ secretName: "QA_TOKEN" });
+  });
+
+  test("spreads a burst although nothing is heard of anybody", () => {
+    const pool = aPlainPool(2);
+    const replicaIds = Array.from({ length: 8 }, (_, index) => {
+      return dispatched(pool, `request-${index}`, 0)?.dispatch.replicaId;
+    });
+    for (const index of [0, 1]) {
+      const there = replicaIds.filter((replicaId) => replicaId === replicaIdOf(index));
+      expect(there.length).toBeGreaterThanOrEqual(3);
+    }
+  });
+
+  test("sends no more to one than it may have at once; the next one waits", () => {
+    const pool = aPlainPool(1, { replicas: aLivePool(1, { requestsMax: 2 }).replicas });
+    const first = dispatched(pool, "one", 0);
+    expect(dispatched(pool, "two", 0)).toBeDefined();
+    expect(dispatched(pool, "three", 0)).toBeUndefined();
+    const effects = pool.settle(leaseOf(first), { kind: "completed", outputTokens: 1 }, 50);
+    expect(only("dispatch", effects)).toMatchObject([{ requestId: "three" }]);
+  });
+
+  test("leaves one alone after as many failures in a row as are configured, then tries it by a request", () => {
+    const pool = aPlainPool(2, { health: { ejectAfter: 2, cooldownMsMax: 1_000 } });
+    const healthOf = (index: number, nowMs: number) => pool.status(nowMs).replicas[index]?.health;
+    const failing = { excludedReplicaIds: [replicaIdOf(1)] };
+    for (const [name, health] of [
+      ["one", "suspect"],
+      ["two", "ejected"],
+    ] as const) {
+      pool.settle(leaseOf(dispatched(pool, name, 0, failing)), { kind: "upstream-failed" }, 0);
+      expect(healthOf(0, 0)).toBe(health);
+    }
+    expect(dispatched(pool, "meanwhile", 500)?.dispatch.replicaId).toBe(replicaIdOf(1));
+    expect(healthOf(0, 1_000)).toBe("probing");
+    const probe = dispatched(pool, "probe", 1_000, failing);
+    pool.settle(leaseOf(probe), { kind: "completed", outputTokens: 1 }, 1_100);
+    expect(healthOf(0, 1_100)).toBe("healthy");
+  });
+
+  test("turns no prompt away for good: how fast such a server can be nobody knows", () => {
+    const pool = aPlainPool(1);
+    const huge = anOffer("huge", { promptBytes: 40_000_000, targets: firstTokenWithin(1_000) });
+    const [rejection] = only("reject", pool.offer(huge, 0));
+    expect(rejection?.rejection.reason).not.toBe("unattainable");
+  });
+
+  test("says nothing of what nobody told it", () => {
+    const [replica] = aPlainPool(1).status(0).replicas;
+    expect(replica).toEqual({
+      replicaId: replicaIdOf(0),
+      endpointUrl: "http://127.0.0.1:9101",
+      state: "ready",
+      health: "healthy",
+      outstanding: 0,
+    });
+  });
+
+  test("keeps its laws whatever happens in whatever order", () => {
+    const model = ModelId.parse("sluice-tiny");
+    const change: Partial<LivePool> = {
+      engine: "openai",
+      modelLimits: [{ modelId: model, requestsMax: 3 }],
+    };
+    let most = 0;
+    for (let seed = 1; seed <= 12; seed++) {
+      const pool = aPool({ seed, limits: TIGHT_LIMITS });
+      const calls = new RandomCalls(seed, change);
+      for (let index = 0; index < 250; index++) {
+        calls.heed(callPool(pool, calls.next(), calls.nowMs));
+        pool.checkInvariants();
+        most = Math.max(most, pool.status(calls.nowMs).leases);
+      }
+    }
+    // Exactly as many as the model may have: fewer would test nothing.
+    expect(most).toBe(3);
+  });
+});
+
+describe("a model that may have so many requests under way", () => {
+  const NARROW = ModelId.parse("narrow");
+  const aNarrowPool = (change: Partial<LivePool> = {}) =>
+    aPlainPool(2, { modelLimits: [{ modelId: NARROW, requestsMax: 1 }], ...change });
+  const narrow = { modelId: NARROW };
+
+  test("has no more over all replicas, and the next one begins when one ends, wherever that is", () => {
+    const pool = aNarrowPool();
+    let running = leaseOf(dispatched(pool, "request-0", 0, narrow));
+    for (let index = 1; index < 12; index++) {
+      expect(dispatched(pool, `request-${index}`, index, narrow)).toBeUndefined();
+    }
+    for (let index = 1; index < 12; index++) {
+      const effects = pool.settle(running, { kind: "completed", outputTokens: 1 }, 100 + index);
+      pool.checkInvariants();
+      const started = only("dispatch", effects);
+      expect(started).toHaveLength(1);
+      running = leaseOf(started[0]);
+    }
+    expect(pool.status(200)).toMatchObject({ queued: 0, leases: 1 });
+  });
+
+  test("stands in nobody's way: others of the same tenant behind it are served", () => {
+    const pool = aNarrowPool({ replicas: aLivePool(2, { requestsMax: 1 }).replicas });
+    dispatched(pool, "narrow-0", 0, narrow);
+    const other = leaseOf(dispatched(pool, "other-0", 0));
+    for (let index = 1; index < 10; index++) dispatched(pool, `narrow-${index}`, 0, narrow);
+    expect(dispatched(pool, "other-1", 0)).toBeUndefined();
+    const effects = pool.settle(other, { kind: "completed", outputTokens: 1 }, 10);
+    expect(only("dispatch", effects)).toMatchObject([{ requestId: "other-1" }]);
+  });
+
+  test("takes back no slot of others: a slot is not what it waits for", () => {
+    const pool = aNarrowPool({ replicas: aLivePool(2, { requestsMax: 1 }).replicas });
+    dispatched(pool, "narrow-0", 0, { ...narrow, isStreamed: true });
+    dispatched(pool, "excess", 0, { share: NO_GUARANTEE, isStreamed: true });
+    const effects = pool.offer(anOffer("narrow-1", { ...PATIENT, ...narrow }), 0);
+    expect(only("displace", effects)).toEqual([]);
+  });
+
+  test("has none any more once the configuration says nothing of it", () => {
+    const pool = aNarrowPool();
+    dispatched(pool, "one", 0, narrow);
+    expect(dispatched(pool, "two", 0, narrow)).toBeUndefined();
+    const effects = pool.configure({ ...aLivePool(2), engine: "openai" }, 1);
+    expect(only("dispatch", effects)).toMatchObject([{ requestId: "two" }]);
+  });
+});
