@@ -108,8 +108,11 @@ describe("GET /v1/usage", () => {
   });
 });
 
-const exportOf = (tenantId: string, query = "", init: RequestInit = {}) =>
-  fetchGateway(`/admin/v1/tenants/${tenantId}/usage${query}`, { headers: ADMIN, ...init });
+const ADMIN = { authorization: `Bearer ${env.SLUICE_ADMIN_KEY}` };
+
+function exportOf(tenantId: string, query = "", init: RequestInit = {}): Promise<Response> {
+  return fetchGateway(`/admin/v1/tenants/${tenantId}/usage${query}`, { headers: ADMIN, ...init });
+}
 
 describe("GET /admin/v1/tenants/{tenant}/usage", () => {
   test("tells every counted request, page by page", async () => {
@@ -154,8 +157,6 @@ describe("GET /admin/v1/tenants/{tenant}/usage", () => {
     expect(statuses.map(({ status }) => status)).toEqual([401, 404, 400, 400, 400, 405]);
   });
 });
-
-const ADMIN = { authorization: `Bearer ${env.SLUICE_ADMIN_KEY}` };
 
 describe("what a request is counted as", () => {
   test("that its pool refuses is nothing", async () => {
