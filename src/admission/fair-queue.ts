@@ -46,6 +46,10 @@ export class FairQueue {
     return this.#laneOf.size === 0;
   }
 
+  get requestsInFlight(): number {
+    return this.#costs.requestsInFlight;
+  }
+
   add(tenantId: TenantId, requestId: RequestId, deadlineAtMs: number): void {
     let lane = this.#laneOf.get(tenantId);
     if (lane === undefined) {

@@ -71,6 +71,13 @@ export class VirtualCost {
     return this.#active.size;
   }
 
+  /** What was charged and has not ended. */
+  get requestsInFlight(): number {
+    let requests = 0;
+    for (const flying of this.state.inFlight.values()) requests += flying.requests;
+    return requests;
+  }
+
   /** A tenant has something to do. */
   activate(tenantId: TenantId): void {
     if (this.#active.has(tenantId)) return;

@@ -89,6 +89,11 @@ export class WaitQueue {
     return this.state.requests.size;
   }
 
+  /** Requests that were charged and have not been settled. */
+  get requestsInFlight(): number {
+    return this.#ranks.reduce((sum, rank) => sum + rank.requestsInFlight, 0);
+  }
+
   has(requestId: RequestId): boolean {
     return this.state.requests.has(requestId);
   }

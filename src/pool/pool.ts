@@ -205,6 +205,7 @@ export class Pool {
     let waitingCostMs = 0;
     for (const { costMs } of this.state.waiting.values()) waitingCostMs += costMs;
     assert(waitingCostMs === this.state.waitingCostMs, "the cost of those who wait is theirs");
+    assert(queue.requestsInFlight === leases.size, "who has a lease was charged for it once");
     this.#parts.checkInvariants();
     const leasesOn = new Map<ReplicaId, number>();
     for (const { replicaId, isLost } of leases) {

@@ -149,6 +149,17 @@ describe("a model that may have so many requests under way", () => {
     expect(pool.status(200)).toMatchObject({ queued: 0, leases: 1 });
   });
 
+  test("lets one go on that may not be sent to where the last one ended", () => {
+    const pool = aNarrowPool();
+    const first = dispatched(pool, "first", 0, { ...narrow, excludedReplicaIds: [replicaIdOf(1)] });
+    const elsewhere = { ...narrow, excludedReplicaIds: [replicaIdOf(0)] };
+    expect(dispatched(pool, "second", 0, elsewhere)).toBeUndefined();
+    const effects = pool.settle(leaseOf(first), { kind: "completed", outputTokens: 1 }, 10);
+    expect(only("dispatch", effects)).toMatchObject([
+      { requestId: "second", dispatch: { replicaId: replicaIdOf(1) } },
+    ]);
+  });
+
   test("stands in nobody's way: others of the same tenant behind it are served", () => {
     const pool = aNarrowPool({ replicas: aLivePool(2, { requestsMax: 1 }).replicas });
     dispatched(pool, "narrow-0", 0, narrow);
