@@ -205,7 +205,9 @@ export class Pool {
     let waitingCostMs = 0;
     for (const { costMs } of this.state.waiting.values()) waitingCostMs += costMs;
     assert(waitingCostMs === this.state.waitingCostMs, "the cost of those who wait is theirs");
-    assert(queue.requestsInFlight === leases.size, "who has a lease was charged for it once");
+    let charged = 0;
+    for (const { isCharged } of leases) charged += isCharged ? 1 : 0;
+    assert(queue.requestsInFlight === charged, "who has a lease was charged for it once");
     this.#parts.checkInvariants();
     const leasesOn = new Map<ReplicaId, number>();
     for (const { replicaId, isLost } of leases) {
@@ -228,8 +230,8 @@ export class Pool {
   #expire(nowMs: number): PoolEffect[] {
     for (const lease of this.#parts.leases.removeExpired(nowMs)) {
       // Nobody ever said what it cost.
-      const { chargedMs } = lease;
-      this.#parts.queue.settle(lease.account, { chargedMs, actualMs: chargedMs });
+      const { account, chargedMs, isCharged } = lease;
+      if (isCharged) this.#parts.queue.settle(account, { chargedMs, actualMs: chargedMs });
       this.#release(lease);
     }
     this.#parts.watchPromises(nowMs);
