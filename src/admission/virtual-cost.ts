@@ -24,10 +24,13 @@ const IDLE_TENANTS_MAX = 10_000;
  *
  * A tenant that becomes active is lifted to the floor, the least counter among the active ones: no
  * one is paid for having been away. While none is active the floor is where the last one served
- * stands. What is still in flight does not raise it: requests that turn out far shorter than predicted
- * are given back to whom they were charged, and a newcomer, to whom nothing is given back, would wait
- * until all of that is used up. An idle tenant below the floor need not be remembered, since it would be lifted anyway;
- * of those above it, the one least ahead is forgotten when there are too many.
+ * stands. The only request that a tenant has in flight does not raise it: if that turns out far shorter
+ * than predicted it is given back to whom it was charged, and a newcomer, to whom nothing is given back,
+ * would wait until it is used up. Of many in flight errors even out, and to count them as given back
+ * would put whoever returns ahead of everybody.
+ *
+ * An idle tenant below the floor need not be remembered, since it would be lifted anyway; of those above
+ * it, the one least ahead is forgotten when there are too many.
  */
 export class VirtualCost {
   readonly state: VirtualCostState;
@@ -158,7 +161,8 @@ export class VirtualCost {
   }
 
   #settledOf(tenantId: TenantId, counterMs: number): number {
-    return counterMs - (this.state.inFlight.get(tenantId)?.costMs ?? 0);
+    const flying = this.state.inFlight.get(tenantId);
+    return flying?.requests === 1 ? counterMs - flying.costMs : counterMs;
   }
 
   #rest(tenantId: TenantId, counterMs: number): void {

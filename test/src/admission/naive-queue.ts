@@ -11,6 +11,7 @@ interface NaiveTenant {
   counter: number;
   /** What of it is for requests that have not ended. */
   inFlight: number;
+  requestsInFlight: number;
   /** When it last became active. */
   activated: number;
 }
@@ -49,6 +50,7 @@ export class NaiveQueue {
     const tenant = this.#tenantOf(entry.request, entry.band);
     tenant.counter += costMs / entry.request.weight;
     tenant.inFlight += costMs / entry.request.weight;
+    tenant.requestsInFlight += 1;
     this.#raise();
     this.remove(requestId);
   }
@@ -56,12 +58,12 @@ export class NaiveQueue {
   /** Of a request that did not wait. */
   charge(request: FairAccount, costMs: number): void {
     const { weight } = request;
-    this.#move(request, { counter: costMs / weight, inFlight: costMs / weight });
+    this.#move(request, { counter: costMs / weight, inFlight: costMs / weight, requests: 1 });
   }
 
   correct(request: FairAccount, deltaMs: number): void {
     const { weight } = request;
-    this.#move(request, { counter: deltaMs / weight, inFlight: deltaMs / weight });
+    this.#move(request, { counter: deltaMs / weight, inFlight: deltaMs / weight, requests: 0 });
   }
 
   settle(
@@ -70,20 +72,24 @@ export class NaiveQueue {
   ): void {
     const { weight } = request;
     const counter = (actualMs - chargedMs) / weight;
-    this.#move(request, { counter, inFlight: -chargedMs / weight });
+    this.#move(request, { counter, inFlight: -chargedMs / weight, requests: -1 });
   }
 
-  #move(request: FairAccount, by: { readonly counter: number; readonly inFlight: number }): void {
+  #move(
+    request: FairAccount,
+    by: { readonly counter: number; readonly inFlight: number; readonly requests: number },
+  ): void {
     const rank = this.#rankOf(request.isInProfile, request.band);
     const tenant = this.#tenantOf(request, request.band);
     if (!this.#isActive(request, request.band))
       tenant.counter = Math.max(tenant.counter, rank.floor);
     tenant.counter += by.counter;
     tenant.inFlight += by.inFlight;
+    tenant.requestsInFlight += by.requests;
     const hasActive = this.#entries.some((entry) =>
       this.#isIn(entry, request.isInProfile, request.band),
     );
-    if (!hasActive) rank.floor = Math.max(rank.floor, tenant.counter - tenant.inFlight);
+    if (!hasActive) rank.floor = Math.max(rank.floor, settledOf(tenant));
     this.#raise();
   }
 
@@ -166,9 +172,7 @@ export class NaiveQueue {
         (tenant.counter === before.counter && tenant.activated < before.activated);
       if (isLess) least.set(rank, tenant);
     }
-    for (const [rank, { counter, inFlight }] of least) {
-      rank.floor = Math.max(rank.floor, counter - inFlight);
-    }
+    for (const [rank, tenant] of least) rank.floor = Math.max(rank.floor, settledOf(tenant));
   }
 
   #rankOf(isInProfile: boolean, band: number): NaiveRank {
@@ -183,8 +187,18 @@ export class NaiveQueue {
     band: number,
   ): NaiveTenant {
     const { tenants } = this.#rankOf(isInProfile, band);
-    const tenant = tenants.get(tenantId) ?? { counter: 0, inFlight: 0, activated: 0 };
+    const tenant = tenants.get(tenantId) ?? {
+      counter: 0,
+      inFlight: 0,
+      requestsInFlight: 0,
+      activated: 0,
+    };
     tenants.set(tenantId, tenant);
     return tenant;
   }
+}
+
+/** Without the one request in flight, if it is the only one. */
+function settledOf({ counter, inFlight, requestsInFlight }: NaiveTenant): number {
+  return requestsInFlight === 1 ? counter - inFlight : counter;
 }

@@ -74,7 +74,7 @@ describe("VirtualCost", () => {
     costs.checkInvariants();
   });
 
-  test("what is in flight raises no floor, since it may be given back", () => {
+  test("a single request in flight raises no floor, since it may be given back", () => {
     const costs = new VirtualCost();
     costs.activate(A);
     costs.charge(A, 100, 1);
@@ -84,6 +84,15 @@ describe("VirtualCost", () => {
     expect(costs.counterOf(B)).toBe(100);
     costs.settle(A, { chargedMs: 5_000, actualMs: 10 }, 1);
     expect(costs.first(2)).toEqual([B, A]);
+    costs.checkInvariants();
+  });
+
+  test("many in flight raise it: whoever returns is not ahead of everybody", () => {
+    const costs = new VirtualCost();
+    costs.activate(A);
+    for (let index = 0; index < 10; index += 1) costs.charge(A, 100, 1);
+    costs.activate(B);
+    expect(costs.counterOf(B)).toBe(1_000);
     costs.checkInvariants();
   });
 
