@@ -53,9 +53,9 @@ export default defineConfig({
           globalSetup: ["test/support/scripted-upstream.ts"],
           sequence: UNIT_GROUP,
           maxWorkers: UNIT_WORKERS,
-          // One workerd for many files, whose storage is emptied before each.
-          isolate: false,
-          setupFiles: ["test/workers/support/empty-storage.ts"],
+          // A workerd for each file. Where files shared one, what the objects of a file had still to do
+          // went on under the next one's tests, and runs were seen that never ended.
+          isolate: true,
           restoreMocks: true,
           testTimeout: 30_000,
         },

@@ -23,12 +23,6 @@ const SENDER_MS_MAX = 10_000;
 export class RequestCounts {
   readonly #counts = new LabelCounts(REQUEST_LABELS_MAX, OTHER_REQUEST_LABELS);
   #senderBeganAtMs = -Infinity;
-  #senders = 0;
-
-  /** Whether nobody is about to send. */
-  get isQuiet(): boolean {
-    return this.#senders === 0;
-  }
 
   /** Counts an answer whose head goes out. */
   count(path: string, response: Response): void {
@@ -40,11 +34,9 @@ export class RequestCounts {
     const nowMs = Date.now();
     if (nowMs - this.#senderBeganAtMs < SENDER_MS_MAX) return;
     this.#senderBeganAtMs = nowMs;
-    this.#senders += 1;
     await new Promise((resolve) => setTimeout(resolve, SEND_INTERVAL_MS));
     this.#senderBeganAtMs = -Infinity;
     await this.send(keep);
-    this.#senders -= 1;
   }
 
   /** Sends what has been counted. Never rejects: what does not arrive is sent next time. */
