@@ -6,6 +6,7 @@ import { OPERATIONS } from "./operation.ts";
 const ROUTES = new Set<string>([
   ...OPERATIONS.map(({ path }) => path),
   "/v1/models",
+  "/v1/usage",
   "/health",
   "/metrics",
 ]);

@@ -6,6 +6,7 @@ describe("requestLabels()", () => {
     ["/v1/chat/completions", "/v1/chat/completions"],
     ["/v1/embeddings", "/v1/embeddings"],
     ["/v1/models", "/v1/models"],
+    ["/v1/usage", "/v1/usage"],
     ["/v1/models/some/model", "/v1/models/"],
     ["/admin/v1/pools/secret", "/admin/v1/"],
     ["/internal/pools/local", "/internal/pools/"],
