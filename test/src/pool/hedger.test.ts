@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Lease } from "../../../src/pool/lease-book.ts";
 import type { Offer } from "../../../src/pool/offer.ts";
+import { POOL_LIMITS } from "../../../src/pool/pool-limits.ts";
 import type { Pool } from "../../../src/pool/pool.ts";
 import type { LeaseId } from "../../../src/protocol/ids.ts";
 import {
@@ -94,6 +95,14 @@ describe("a late request that its tenant was guaranteed", () => {
     late.pool.configure({ ...aLivePool(3), modelLimits: [{ modelId, requestsMax: 1 }] }, 1);
     expect(hedge(late)).toBeUndefined();
     expect(late.pool.state.totals.hedges).toMatchObject({ "no-room": 1 });
+  });
+
+  test("is charged once where nobody ever settles either of its copies", () => {
+    const late = aLateRequest();
+    hedged(late);
+    late.pool.wake(LATE_MS + POOL_LIMITS.leaseMs);
+    late.pool.checkInvariants();
+    expect(late.pool.status(LATE_MS + POOL_LIMITS.leaseMs).leases).toBe(0);
   });
 
   test("is hedged once", () => {

@@ -50,6 +50,22 @@ describe("TenantLimits", () => {
     expect(ask(limits, "c", BOTH).kind).toBe("granted");
   });
 
+  test("a month takes what fits it with all that is under way, to the token", () => {
+    const limits = new TenantLimits();
+    const month = { tokensPerMonthMax: 100 };
+    take(limits, "a", { ...month, tokens: 60 });
+    expect(ask(limits, "b", { ...month, tokens: 41 })).toMatchObject({
+      kind: "rejected",
+      limit: "month",
+      retryAfterMs: Infinity,
+    });
+    const used = take(limits, "c", { ...month, tokens: 40 });
+    const ending = { kind: "counted", promptTokens: 3, outputTokens: 20, cachedTokens: 0 } as const;
+    limits.release(used, ending, 0);
+    expect(ask(limits, "d", { ...month, tokens: 18 }).kind).toBe("rejected");
+    expect(ask(limits, "e", { ...month, tokens: 17 }).kind).toBe("granted");
+  });
+
   test("a granted request is told what is left with itself counted", () => {
     expect(ask(new TenantLimits(), "a", BOTH).standings).toMatchObject({
       requests: { limit: 3, remaining: 2 },
