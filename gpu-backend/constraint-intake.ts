@@ -55,7 +55,7 @@ export class ConstraintIntake {
   async #open(request: GenerateRequest, spec: ConstraintSpec): Promise<void> {
     const { id } = request;
     this.#isCancelled.set(id, false);
-    const opened = await this.#compile(spec);
+    const opened = await this.#compile(spec, request.emittedTokens ?? []);
     const isCancelled = this.#isCancelled.get(id) === true;
     this.#isCancelled.delete(id);
     switch (opened.kind) {
@@ -80,9 +80,12 @@ export class ConstraintIntake {
   }
 
   /** A fault of ours in one grammar is no reason to end the thread that serves all others. */
-  async #compile(spec: ConstraintSpec): Promise<OpenedConstraint | CompilerFault> {
+  async #compile(
+    spec: ConstraintSpec,
+    emittedTokens: readonly number[],
+  ): Promise<OpenedConstraint | CompilerFault> {
     try {
-      return await this.#compiler.open(spec);
+      return await this.#compiler.open(spec, emittedTokens);
     } catch (error) {
       return { kind: "failed", message: messageOf(error) };
     }

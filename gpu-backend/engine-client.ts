@@ -56,7 +56,7 @@ export class EngineClient {
   #condition: EngineCondition = "loading";
   #snapshot: EngineSnapshot | undefined;
   #submissions = 0;
-  /** Prompts of the latest submissions, those that no snapshot includes yet. */
+  /** What is to be prefilled of the latest submissions, those that no snapshot includes yet. */
   #unseenPromptTokens: number[] = [];
   #resolveLoaded: (facts: EngineFacts) => void = () => {};
   #rejectLoaded: (error: Error) => void = () => {};
@@ -124,7 +124,8 @@ export class EngineClient {
     if (this.#condition === "serving" && this.#listeners.size < this.#openRequestsMax) {
       this.#listeners.set(id, listener);
       this.#submissions += 1;
-      this.#unseenPromptTokens.push(request.promptTokens.length);
+      const { promptTokens, emittedTokens = [] } = request;
+      this.#unseenPromptTokens.push(promptTokens.length + emittedTokens.length);
       this.#post({ kind: "submit", request });
       this.#onChange();
       return;

@@ -162,7 +162,7 @@ export class StepLoop {
   #started(rows: readonly BatchRow[]): EngineEvent[] {
     return rows
       .filter((row) => this.#notStarted.delete(row.sequenceId))
-      .map((row) => ({ kind: "started", id: row.sequenceId }));
+      .map((row) => ({ kind: "started", id: row.sequenceId, cachedTokens: row.startPosition }));
   }
 
   #publishAny(events: readonly EngineEvent[]): void {

@@ -62,8 +62,10 @@ export type EngineCommand =
   | { readonly kind: "cancel"; readonly id: string }
   | { readonly kind: "drain" };
 
-/** An engine event, or that a request's first tokens are being computed. */
-export type EngineEvent = GenerateEvent | { readonly kind: "started"; readonly id: string };
+/** An engine event, or that a request's first tokens are being computed, behind those found cached. */
+export type EngineEvent =
+  | GenerateEvent
+  | { readonly kind: "started"; readonly id: string; readonly cachedTokens: number };
 
 /** Whether an event is the last one of its request. */
 export function isTerminal({ kind }: EngineEvent): boolean {

@@ -102,7 +102,8 @@ export class Engine {
 
   /**
    * Takes a request, or refuses it at once. Its id must not be that of a live request. The constraint is
-   * what the request's own was compiled to; from now on the engine disposes of it.
+   * what the request's own was compiled to, and has accepted its emitted tokens; from now on the engine
+   * disposes of it.
    */
   submit(request: GenerateRequest, nowMs: number, constraint?: TokenConstraint): GenerateEvent[] {
     assert(this.#requests.find(request.id) === undefined, `Request ${request.id} is live already`);

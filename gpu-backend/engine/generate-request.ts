@@ -50,6 +50,11 @@ export type ConstraintSpec =
 export interface GenerateRequest {
   readonly id: string;
   readonly promptTokens: readonly number[];
+  /**
+   * The beginning of the output, made by another engine: this one goes on behind it and tells only what
+   * follows. It counts as output in every respect, and is shorter than the output may become.
+   */
+  readonly emittedTokens?: readonly number[];
   /** At least 1, or 0 when only the prompt is looked at: `promptLogprobsTop` or `pooling`. */
   readonly outputTokensMax: number;
   /**

@@ -39,8 +39,9 @@ export class IntakeLimits {
     request: GenerateRequest,
     now: { readonly nowMs: number; readonly liveRequests: number },
   ): RefusalReason | undefined {
+    const { promptTokens, emittedTokens = [], outputTokensMax } = request;
     // The smallest answer there is: one token, or none where only the prompt is looked at.
-    const tokensMin = request.promptTokens.length + Math.min(1, request.outputTokensMax);
+    const tokensMin = promptTokens.length + emittedTokens.length + Math.min(1, outputTokensMax);
     if (tokensMin > this.#contextTokens) return "prompt-too-long";
     if (tokensMin > this.sequenceTokensMax) return "kv-too-small";
     if (now.nowMs >= (request.firstTokenDeadlineAtMs ?? Infinity)) return "deadline-passed";

@@ -20,7 +20,7 @@ export interface SequenceOptions {
   /** The request's own limit, or what the context leaves if that is less. */
   readonly outputTokensMax: number;
   readonly hashing: BlockHashing;
-  /** Compiled for this request, and disposed of by its sequence. */
+  /** Compiled for this request, its emitted tokens accepted; disposed of by its sequence. */
   readonly constraint?: TokenConstraint;
 }
 
@@ -62,7 +62,7 @@ export class Sequence {
   readonly #pooledMean: PooledMean | undefined;
   #isPromptTold = false;
   #computedTokens = 0;
-  /** Known tokens when it began to wait: with a preempted one's output, which has no KV any more. */
+  /** Known tokens when it began to wait: with what output there was, which has no KV, or none any more. */
   #prefillTokens: number;
   #expectedHitTokens = 0;
   #cachedTokens: number | undefined;
@@ -72,16 +72,17 @@ export class Sequence {
 
   constructor(options: SequenceOptions) {
     const { request } = options;
+    const { promptTokens, emittedTokens = [] } = request;
     this.request = request;
     this.arrivalNumber = options.arrivalNumber;
     this.arrivedAtMs = options.arrivedAtMs;
     this.outputTokensMax = options.outputTokensMax;
-    this.#tokens = [...request.promptTokens];
+    this.#tokens = [...promptTokens, ...emittedTokens];
     this.#stopTokenIds = new Set(request.stopTokenIds);
-    this.#history = new TokenHistory(request.sampling, request.promptTokens);
+    this.#history = new TokenHistory(request.sampling, promptTokens, emittedTokens);
     this.#constraint = options.constraint;
     if (request.promptLogprobsTop !== undefined) {
-      this.#promptLogprobs = new PromptLogprobs(request.promptTokens, request.promptLogprobsTop);
+      this.#promptLogprobs = new PromptLogprobs(promptTokens, request.promptLogprobsTop);
     }
     if (request.pooling !== undefined) this.#pooledMean = new PooledMean();
     this.#prefillTokens = this.#tokens.length;

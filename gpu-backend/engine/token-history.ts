@@ -11,11 +11,15 @@ export class TokenHistory {
   readonly #seenTokens = new Set<number>();
   readonly #outputCounts = new Map<number, number>();
 
-  constructor(sampling: Sampling, promptTokens: readonly number[]) {
+  constructor(
+    sampling: Sampling,
+    promptTokens: readonly number[],
+    outputTokens: readonly number[] = [],
+  ) {
     this.#isSeenKept = sampling.repetitionPenalty !== 1;
     this.#areCountsKept = sampling.frequencyPenalty !== 0 || sampling.presencePenalty !== 0;
-    if (!this.#isSeenKept) return;
-    for (const token of promptTokens) this.#seenTokens.add(token);
+    if (this.#isSeenKept) for (const token of promptTokens) this.#seenTokens.add(token);
+    for (const token of outputTokens) this.add(token);
   }
 
   /** The distinct tokens of prompt and output; empty without a repetition penalty. */

@@ -17,6 +17,8 @@ export interface CollectedChoice {
 export interface AnswerFormat {
   /** The chunks that a part of a choice adds to a stream, in order. */
   chunksOf(choice: number, part: PromptPart | TextPart | FinishedPart): readonly object[];
+  /** How many log probabilities of a choice no chunk has told yet, of those that parts brought. */
+  untoldLogprobs(choice: number): number;
   /** The last chunk, for clients that asked for usage. */
   totalsChunk(totals: AnswerTotals): object;
   /** The whole answer. */

@@ -5,12 +5,15 @@ import { monotonicNowMs } from "../clock.ts";
 import { type BrokenPart, isBroken } from "./answer.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import type { AnswerGroup, ChoicePart } from "./answer-group.ts";
+import type { TokenTelling } from "./token-telling.ts";
 
 export interface AnswerStreamOptions {
   readonly answers: AnswerGroup;
   /** What was read of the answers already; undefined if nothing has come yet. */
   readonly firstPart: ChoicePart | undefined;
   readonly format: AnswerFormat;
+  /** Present where the chunks are to say which tokens they are from. */
+  readonly telling?: TokenTelling | undefined;
   /** Returns what the last chunk says; undefined if the client did not ask for one. */
   readonly totals: () => AnswerTotals | undefined;
   /** Called once if the answer cannot be completed. */
@@ -48,7 +51,10 @@ export function answerStream(options: AnswerStreamOptions): ReadableStream<Uint8
 
   const frameOf = ({ choice, part }: ChoicePart): Frame => {
     if (isBroken(part)) return { text: errorFrame(options.problemOf(part)), isLast: true };
-    const text = format.chunksOf(choice, part).map(chunkFrame).join("");
+    const chunks = format.chunksOf(choice, part);
+    const tokenIds = part.kind === "prompt" ? undefined : part.tokenIds;
+    const told = options.telling?.tell(chunks, tokenIds) ?? chunks;
+    const text = told.map(chunkFrame).join("");
     if (answers.endings === undefined) return { text, isLast: false };
     const totals = options.totals();
     const totalsText = totals === undefined ? "" : chunkFrame(format.totalsChunk(totals));

@@ -12,11 +12,14 @@ export function readTotals(
 ): AnswerTotals {
   const { endings } = answers;
   assert(endings !== undefined, "totals are read behind the last choice's end");
+  const { sluice_continuation: continuation } = generation.parameters;
   const counts = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 0 };
   for (const [index, ending] of endings.entries()) {
     counts.outputTokens += ending.counts.outputTokens;
     if (index % generation.choicesPerPrompt !== 0) continue;
-    const { promptTokens, cachedTokens } = ending.counts;
+    const { promptTokens } = ending.counts;
+    // Of one that goes on, what its beginning found: what it finds now is mostly its own.
+    const cachedTokens = continuation?.cached_tokens ?? ending.counts.cachedTokens;
     const fullBlockTokens = promptTokens - (promptTokens % generation.model.blockTokens);
     counts.promptTokens += promptTokens;
     counts.cachedTokens += cachedTokens;

@@ -11,17 +11,32 @@ export interface FinishedPart {
     readonly cachedTokens: number;
     readonly outputTokens: number;
   };
+  /** Of those counted the last, that no text before was told with. */
+  readonly tokenIds: readonly number[];
 }
 
 /** The end of an answer that is not complete. */
 export type BrokenPart =
   | { readonly kind: "cancelled" }
   | { readonly kind: "refused"; readonly reason: RefusalReason; readonly message?: string }
-  | { readonly kind: "failed"; readonly message: string };
+  | { readonly kind: "failed"; readonly message: string }
+  /** Of one that goes on: a token came out otherwise here than where it was told. */
+  | { readonly kind: "diverged" };
+
+/** A token that another engine has told; its log probability is filled in when it is computed again. */
+export interface ToldToken {
+  readonly tokenId: number;
+  readonly logprob?: TokenLogprob;
+}
 
 /** Text, and what was asked to be known about its tokens. */
 export interface TextPart extends TextPiece {
   readonly kind: "text";
+  /**
+   * All that have come since the part before, where they alone account for the text up to here; absent
+   * where the end of the answer does as well.
+   */
+  readonly tokenIds: readonly number[] | undefined;
 }
 
 /** The log probabilities of the prompt, one a token; the first token has none. */
@@ -35,7 +50,7 @@ export type AnswerPart = PromptPart | TextPart | FinishedPart | BrokenPart;
 
 /** Whether a part is the end of an answer that is not complete. */
 export function isBroken(part: AnswerPart): part is BrokenPart {
-  return part.kind === "cancelled" || part.kind === "refused" || part.kind === "failed";
+  return part.kind !== "prompt" && part.kind !== "text" && part.kind !== "finished";
 }
 
 /**
@@ -51,6 +66,11 @@ export class Answer {
   #prompt: PromptPart | undefined;
   #unreadText: string | undefined;
   #unreadLogprobs: TokenLogprob[] = [];
+  #unreadTokenIds: number[] = [];
+  /** Tokens told elsewhere that are computed once more, the next first. */
+  #again: readonly ToldToken[] = [];
+  #isDiverged = false;
+  #cachedTokens = 0;
   #ending: FinishedPart | BrokenPart | undefined;
   #isEndingTaken = false;
   #hasFirstToken = false;
@@ -63,7 +83,12 @@ export class Answer {
 
   /** True once the text is complete, though the engine may not have said so yet. */
   get isComplete(): boolean {
-    return this.#text.isStopped || this.#ending !== undefined;
+    return this.#text.isStopped || this.#isDiverged || this.#ending !== undefined;
+  }
+
+  /** Of its prompt, as far as is known: found cached when it began. */
+  get cachedTokens(): number {
+    return this.#cachedTokens;
   }
 
   /** How the answer ended; undefined while it goes on. */
@@ -80,6 +105,8 @@ export class Answer {
   hear(event: EngineEvent): void {
     switch (event.kind) {
       case "started":
+        this.#cachedTokens = event.cachedTokens;
+        return;
       case "embedded":
         return;
       case "prompt-logprobs":
@@ -107,19 +134,49 @@ export class Answer {
       const logprobs = this.#unreadLogprobs;
       this.#unreadText = undefined;
       this.#unreadLogprobs = [];
-      return { kind: "text", text, logprobs };
+      const tokenIds = this.#ending === undefined ? this.#takeTokenIds() : undefined;
+      return { kind: "text", text, logprobs, tokenIds };
     }
     if (this.#isEndingTaken || this.#ending === undefined) return undefined;
     this.#isEndingTaken = true;
     return this.#ending;
   }
 
+  /** Says which of the tokens heard so far, its last ones, come once more; all of them are told. */
+  expectAgain(tokens: readonly ToldToken[]): void {
+    this.#again = tokens;
+    this.#unreadTokenIds = [];
+  }
+
   #hearToken(tokenId: number, logprob: TokenLogprob | undefined): void {
-    if (this.#text.isStopped) return;
+    const [told, ...others] = this.#again;
+    if (told !== undefined) {
+      this.#again = others;
+      this.#hearAgain(told, tokenId, logprob);
+      return;
+    }
+    if (this.#text.isStopped || this.#isDiverged) return;
+    this.#unreadTokenIds.push(tokenId);
     const piece = this.#text.push(tokenId, logprob);
     this.#keep(piece, { evenEmpty: !this.#hasFirstToken });
     this.#hasFirstToken = true;
     if (this.#text.isStopped) this.#cancel();
+  }
+
+  #hearAgain(told: ToldToken, tokenId: number, logprob: TokenLogprob | undefined): void {
+    if (told.tokenId !== tokenId) {
+      this.#again = [];
+      this.#isDiverged = true;
+    }
+    if (told.logprob !== undefined) Object.assign(told.logprob, logprob);
+    const isOver = this.#isDiverged || (this.#again.length === 0 && this.#text.isStopped);
+    if (isOver) this.#cancel();
+  }
+
+  #takeTokenIds(): readonly number[] {
+    const tokenIds = this.#unreadTokenIds;
+    this.#unreadTokenIds = [];
+    return tokenIds;
   }
 
   #keep({ text, logprobs }: TextPiece, options: { readonly evenEmpty: boolean }): void {
@@ -131,6 +188,7 @@ export class Answer {
   #finish(event: Extract<EngineEvent, { kind: "finished" }>): FinishedPart | BrokenPart {
     const isCancelled = event.reason === "cancelled" && !this.#text.isStopped;
     this.#keep(this.#text.end(), { evenEmpty: false });
+    if (this.#isDiverged) return { kind: "diverged" };
     if (isCancelled) return { kind: "cancelled" };
     const { promptTokens, cachedTokens } = event;
     const { isStopped, outputTokens } = this.#text;
@@ -138,6 +196,7 @@ export class Answer {
       kind: "finished",
       reason: !isStopped && event.reason === "length" ? "length" : "stop",
       counts: { promptTokens, cachedTokens, outputTokens },
+      tokenIds: this.#takeTokenIds(),
     };
   }
 }

@@ -63,6 +63,10 @@ export class ChatFormat implements AnswerFormat {
     return part satisfies never;
   }
 
+  untoldLogprobs(choice: number): number {
+    return this.#toldOf(choice).untoldLogprobs.length;
+  }
+
   totalsChunk(totals: AnswerTotals): ChatCompletionChunk {
     return this.#chunks.totals(totals);
   }

@@ -48,5 +48,6 @@ export async function takeInChat(
     operation: "chat",
     promptParam: "messages",
     format,
+    mayBeContinued: requests.length === 1,
   };
 }

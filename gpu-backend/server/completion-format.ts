@@ -56,6 +56,11 @@ export class CompletionFormat implements AnswerFormat {
     return part satisfies never;
   }
 
+  /** Every text has a chunk, and what is known of its tokens with it. */
+  untoldLogprobs(): number {
+    return 0;
+  }
+
   totalsChunk(totals: AnswerTotals): Completion {
     return completion(this.#options.identity, [], totals);
   }

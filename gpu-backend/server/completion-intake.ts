@@ -49,6 +49,7 @@ export async function takeInCompletion(
     operation: "text_completion",
     promptParam: "prompt",
     format,
+    mayBeContinued: requests.length === 1 && !request.echo,
   };
 }
 

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Context, Handler } from "hono";
 import type * as z from "zod";
-import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
+import { CLIENT_HEADERS, ENGINE_HEADERS } from "../../src/protocol/headers.ts";
 import type { RequestSchemas } from "../../src/protocol/parse-request.ts";
 import { isBroken } from "./answer.ts";
 import { answerStream } from "./answer-stream.ts";
@@ -12,7 +12,9 @@ import { problemOfBroken } from "./problem-of-broken.ts";
 import { ProblemError } from "./problem-error.ts";
 import { type Arrival, readRequest } from "./read-request.ts";
 import { readWhole } from "./read-whole.ts";
+import { requireContinuable } from "./require-continuable.ts";
 import { type RunningGeneration, submitGeneration } from "./submit-generation.ts";
+import { TokenTelling } from "./token-telling.ts";
 
 /**
  * Until the first token a failure is still an honest status; a client that gets no head for much
@@ -42,6 +44,7 @@ export function generateText<Schema extends z.ZodObject>(
   return async (c) => {
     const running = await readRequest(context, c, schemas, async (request, arrival) => {
       const generation = await takeIn(context, request, arrival);
+      requireContinuable(generation);
       return submitGeneration(context, generation, arrival);
     });
     whenClosed(c.env.outgoing, () => running.cancel());
@@ -61,11 +64,13 @@ async function streamAnswer(
   if (firstPart !== undefined && isBroken(firstPart.part)) {
     throw new ProblemError(problemOfBroken(context, generation, firstPart.part));
   }
+  const telling = tellingOf(running, c.req.header(ENGINE_HEADERS.tellTokens) === "1");
   const includesUsage = generation.parameters.stream_options?.include_usage === true;
   const stream = answerStream({
     answers,
     firstPart,
     format: generation.format,
+    telling: telling?.chunks,
     totals: () => (includesUsage ? totalsOf(context, c, running) : undefined),
     problemOf: (part) => {
       const problem = problemOfBroken(context, generation, part);
@@ -73,7 +78,27 @@ async function streamAnswer(
       return problem;
     },
   });
-  return c.body(stream, 200, { ...STREAM_HEADERS, ...timingHeader(running, "") });
+  const headers = { ...STREAM_HEADERS, ...telling?.headers, ...timingHeader(running, "") };
+  return c.body(stream, 200, headers);
+}
+
+/** How a stream says which tokens it is from, and that it does; undefined where it does not. */
+function tellingOf({ generation, choices }: RunningGeneration, isWanted: boolean) {
+  const [choice] = choices;
+  if (!isWanted || !generation.mayBeContinued || choice === undefined) return undefined;
+  const { sluice_continuation: continuation } = generation.parameters;
+  const { promptTokens, outputTokensMax, sampling } = choice.request;
+  const start = () => ({
+    seed: sampling.seed,
+    system_fingerprint: generation.identity.systemFingerprint,
+    output_tokens_max: outputTokensMax,
+    prompt_tokens: promptTokens.length,
+    cached_tokens: choice.answer.cachedTokens,
+  });
+  return {
+    chunks: new TokenTelling(continuation === undefined ? start : undefined),
+    headers: { [ENGINE_HEADERS.tellTokens]: String(continuation?.token_ids.length ?? 0) },
+  };
 }
 
 async function sendAnswer(

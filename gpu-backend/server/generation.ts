@@ -20,6 +20,8 @@ export interface Generation {
   /** The parameter that the prompts came in. */
   readonly promptParam: string;
   readonly format: AnswerFormat;
+  /** Whether another engine could go on with it, streamed: one choice, of which nothing but output is told. */
+  readonly mayBeContinued: boolean;
 }
 
 /** One prompt, and what its route alone knows to ask of it. */
@@ -108,7 +110,8 @@ export function generateRequests(
     stopTokenIds: [...endTokenIds, ...parameters.stop_token_ids],
   };
   for (const { promptTokens } of prompts) requireRoom(model, promptTokens, parameters.min_tokens);
-  const firstSeed = parameters.seed ?? randomInt(RANDOM_SEEDS);
+  const seed = parameters.sluice_continuation?.seed ?? parameters.seed;
+  const firstSeed = seed ?? randomInt(RANDOM_SEEDS);
   return prompts.flatMap((prompt, promptIndex) =>
     Array.from({ length: parameters.n }, (_, choice): GenerateRequest => {
       const tokensLeft = model.contextTokens - prompt.promptTokens.length;

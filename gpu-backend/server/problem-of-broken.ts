@@ -38,6 +38,8 @@ export function problemOfBroken(
     }
     case "cancelled":
       return { code: "upstream_error", message: "The request was cancelled" };
+    case "diverged":
+      return { code: "continuation_mismatch" };
     case "failed":
       // A request that broke the engine's step breaks it elsewhere as well: only an engine that is
       // gone is a reason to try another one.

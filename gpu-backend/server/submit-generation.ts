@@ -11,6 +11,7 @@ import { type EndedGeneration, logEnding } from "./log-ending.ts";
 import { errorTypeOf } from "./problem-of-broken.ts";
 import type { Arrival } from "./read-request.ts";
 import { RequestTiming } from "./request-timing.ts";
+import { resumeAnswer } from "./resume-answer.ts";
 
 /** One of the answers to a request, and what is known about it. */
 export interface Choice {
@@ -84,11 +85,19 @@ function choicesOf(
   { arrivedAtMs }: Arrival,
 ): readonly Choice[] {
   const instants = { arrivedAtMs, submittedAtMs: monotonicNowMs() };
-  return generation.requests.map((request) => ({
-    request,
-    answer: newAnswer(generation, () => context.engine.cancel(request.id)),
-    timing: new RequestTiming(context.metrics, instants),
-  }));
+  const { format, parameters } = generation;
+  const { sluice_continuation: continuation } = parameters;
+  return generation.requests.map((request) => {
+    const answer = newAnswer(generation, () => context.engine.cancel(request.id));
+    return {
+      request:
+        continuation === undefined
+          ? request
+          : resumeAnswer(continuation, request, { answer, format }),
+      answer,
+      timing: new RequestTiming(context.metrics, instants),
+    };
+  });
 }
 
 function newAnswer({ model, parameters }: Generation, cancel: () => void): Answer {

@@ -67,6 +67,12 @@ export const ERRORS = {
     type: "invalid_request_error",
     message: "Another version of the configuration is live than the one expected",
   },
+  // For the gateway, which asks another engine; no client of it ever asks for a continuation.
+  continuation_mismatch: {
+    status: 412,
+    type: "invalid_request_error",
+    message: "The answer cannot go on here as it would have gone on where it began",
+  },
   request_too_large: {
     status: 413,
     type: "invalid_request_error",

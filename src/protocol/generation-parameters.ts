@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { Continuation } from "./continuation.ts";
 import {
   decimalWithin,
   integerWithin,
@@ -114,6 +115,7 @@ export const GENERATION_PARAMETERS = {
   ),
   priority: withDefault(integerWithin(-PRIORITY_MAX, PRIORITY_MAX), 0),
   cache_salt: CacheSalt,
+  sluice_continuation: optional(Continuation),
 };
 
 /** Choices of one answer, over all its prompts: as many as are told apart in a stream. */

@@ -13,6 +13,11 @@ export const ENGINE_HEADERS = {
   tbtMs: "x-gw-tbt-ms",
   /** `<epoch>.<number>`: the pool's count of its dispatches, over all replicas; echoed in reports. */
   dispatch: "x-gw-dispatch",
+  /**
+   * `1` asks for a stream whose chunks say which tokens they are from, so that another engine can go on with
+   * it; the answer says by it that they do, and how many tokens had been there before.
+   */
+  tellTokens: "x-gw-tell-tokens",
   /** W3C Trace Context: the request's trace, and in it the gateway's span. */
   traceparent: "traceparent",
 } as const;

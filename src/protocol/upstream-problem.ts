@@ -47,6 +47,11 @@ export function faultOfStatus(answer: {
       if (GATEWAY_FAULTS.has(said.code ?? "")) return upstreamFailure(false);
       return { kind: "request", isRetryable: false, problem: requestProblem(answer.status, said) };
     }
+    // Our engine's word that it would go on otherwise; one that is like the first may be elsewhere.
+    case 412:
+      return answer.isForeign
+        ? upstreamFailure(false)
+        : { ...upstreamFailure(true), kind: "overload" };
     case 429:
     case 503:
       return {

@@ -69,7 +69,7 @@ test("a request runs to its end, and the loop then takes no more steps", async (
   loop.submit(requestA);
   await settle();
   expect(tokensOf("a")).toEqual(aloneTokens(requestA));
-  expect(events[0]).toEqual({ kind: "started", id: "a" });
+  expect(events[0]).toEqual({ kind: "started", id: "a", cachedTokens: 0 });
   expect(executor.runs).toBe(9);
   await settle();
   expect(executor.runs).toBe(9);

@@ -84,10 +84,13 @@ export class ConstraintCompiler {
   }
 
   /**
-   * Opens a constraint for one sequence, which has to be disposed of. Rejects only for what was to be
-   * checked where it came in: text that is no JSON, a tool's name.
+   * Opens a constraint for one sequence, behind the tokens that are there of it; it has to be disposed of.
+   * Rejects only for what was to be checked where it came in: text that is no JSON, a tool's name.
    */
-  async open(spec: ConstraintSpec): Promise<OpenedConstraint> {
+  async open(
+    spec: ConstraintSpec,
+    emittedTokens: readonly number[] = [],
+  ): Promise<OpenedConstraint> {
     let grammar: string;
     try {
       grammar = constraintGrammar(spec);
@@ -104,7 +107,8 @@ export class ConstraintCompiler {
     entry.uses += 1;
     const readiness = entry.readiness ?? (await readinessOf(entry));
     if (readiness.kind === "failed") return { kind: "refused", message: readiness.message };
-    return { kind: "opened", constraint: readiness.client.open(() => this.#release(entry)) };
+    const constraint = readiness.client.open(emittedTokens, () => this.#release(entry));
+    return { kind: "opened", constraint };
   }
 
   /** Ends all threads. Open constraints throw from now on; those that wait are refused. */

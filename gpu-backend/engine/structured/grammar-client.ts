@@ -72,12 +72,15 @@ export class GrammarClient {
     });
   }
 
-  /** A constraint for one sequence; `onDispose` is called when that has ended. */
-  open(onDispose: () => void): TokenConstraint {
+  /**
+   * A constraint for one sequence, behind tokens that it has already; where the grammar lets no text begin
+   * with those, it allows nothing. `onDispose` is called when the sequence has ended.
+   */
+  open(emittedTokens: readonly number[], onDispose: () => void): TokenConstraint {
     const id = this.#opened;
     this.#opened += 1;
     const memory = new MaskMemory({ logitCount: this.#options.vocabulary.logitCount });
-    this.#post({ kind: "open", id, memory: memory.buffer });
+    this.#post({ kind: "open", id, emittedTokens, memory: memory.buffer });
     let maskCount = 1;
     let isDisposed = false;
     return {

@@ -9,8 +9,13 @@ export interface GrammarThreadInput {
 export type GrammarCommand =
   /** Replaces the grammar; no sequence may be open. */
   | { readonly kind: "compile"; readonly grammar: string }
-  /** Follows a new sequence from its beginning; its masks go to the memory. */
-  | { readonly kind: "open"; readonly id: number; readonly memory: SharedArrayBuffer }
+  /** Follows a new sequence from behind the tokens that it has; its masks go to the memory. */
+  | {
+      readonly kind: "open";
+      readonly id: number;
+      readonly emittedTokens: readonly number[];
+      readonly memory: SharedArrayBuffer;
+    }
   | { readonly kind: "accept"; readonly id: number; readonly tokenId: number }
   | { readonly kind: "close"; readonly id: number };
 

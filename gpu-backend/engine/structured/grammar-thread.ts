@@ -47,7 +47,9 @@ async function perform(command: GrammarCommand): Promise<void> {
       const matcher = await library.GrammarMatcher.createGrammarMatcher(compiled);
       const sequence = { matcher, memory: new MaskMemory(command.memory) };
       sequences.set(command.id, sequence);
-      await publishMask(sequence);
+      // They come from elsewhere. Where they do not fit, their sequence ends for want of a next token.
+      if (acceptAll(matcher, command.emittedTokens)) await publishMask(sequence);
+      else sequence.memory.publish();
       break;
     }
     case "accept": {
@@ -79,6 +81,11 @@ async function publishMask({ matcher, memory }: FollowedSequence): Promise<void>
   if (matcher.isTerminated()) memory.mask.fill(0);
   else memory.write(await matcher.getNextTokenBitmask(), vocabulary.logitCount);
   memory.publish();
+}
+
+/** Far quicker than by masks, of which only the last is of use. */
+function acceptAll(matcher: GrammarMatcher, tokenIds: readonly number[]): boolean {
+  return tokenIds.every((tokenId) => !matcher.isTerminated() && matcher.acceptToken(tokenId));
 }
 
 /**

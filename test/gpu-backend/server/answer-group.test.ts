@@ -35,7 +35,7 @@ describe("AnswerGroup", () => {
 
   test("silence is told as nothing", async () => {
     const group = aGroup(1);
-    group.hear(0, { kind: "started", id: "a" });
+    group.hear(0, { kind: "started", id: "a", cachedTokens: 0 });
     expect(await group.next(1)).toBeUndefined();
   });
 

@@ -8,6 +8,7 @@ import { aByteAnswer, finishedBy, tokensOf } from "../../support/byte-answers.ts
 /** Writes each part as it is, and nothing of what is known of the prompt. */
 const PLAIN_FORMAT: AnswerFormat = {
   chunksOf: (choice, part) => (part.kind === "prompt" ? [] : [{ choice, ...part }]),
+  untoldLogprobs: () => 0,
   totalsChunk: ({ usage }) => ({ total: usage.total_tokens }),
   bodyOf: (choices) => ({ choices }),
 };

@@ -23,7 +23,15 @@ function takeAll(answer: Answer): AnswerPart[] {
   return parts;
 }
 
-const text = (value: string) => ({ kind: "text", text: value, logprobs: [] });
+const bytesOf = (value: string): number[] => [...new TextEncoder().encode(value)];
+
+/** Text, and the tokens that account for it: those of its bytes unless others are given. */
+const text = (value: string, tokenIds: readonly number[] | undefined = bytesOf(value)) => ({
+  kind: "text",
+  text: value,
+  logprobs: [],
+  tokenIds,
+});
 
 describe("Answer", () => {
   test("each token is told when it is read at once", () => {
@@ -38,12 +46,14 @@ describe("Answer", () => {
     const { answer } = aByteAnswer();
     hearText(answer, "a long story");
     answer.hear(finishedBy("length", 12));
+    const { tokenIds, ...unaccounted } = text("a long story");
     expect(takeAll(answer)).toEqual([
-      text("a long story"),
+      unaccounted,
       {
         kind: "finished",
         reason: "length",
         counts: { promptTokens: 5, cachedTokens: 2, outputTokens: 12 },
+        tokenIds,
       },
     ]);
     expect(answer.hasPart).toBe(false);
@@ -53,10 +63,10 @@ describe("Answer", () => {
     const { answer } = aByteAnswer();
     const [first = 0, second = 0] = new TextEncoder().encode("é");
     hearToken(answer, first);
-    expect(answer.take()).toEqual(text(""));
+    expect(answer.take()).toEqual(text("", [first]));
     expect(answer.hasPart).toBe(false);
     hearToken(answer, second);
-    expect(answer.take()).toEqual(text("é"));
+    expect(answer.take()).toEqual(text("é", [second]));
   });
 
   test("the token that ends an answer is counted and has no text", () => {
@@ -189,6 +199,57 @@ describe("the log probabilities of an answer", () => {
     for (const event of tokensOf("x", true)) answer.hear(event);
     takeAll(answer);
     answer.hear({ kind: "token", id: "a", tokenId: END_TOKEN, logprob: aLogprob(END_TOKEN) });
-    expect(takeAll(answer)).toEqual([{ kind: "text", text: "", logprobs: [aLogprob(END_TOKEN)] }]);
+    const logprobs = [aLogprob(END_TOKEN)];
+    expect(takeAll(answer)).toEqual([{ ...text("", [END_TOKEN]), logprobs }]);
+  });
+});
+
+describe("an answer that goes on", () => {
+  /** The state in which another engine left an answer, of which this one computes some tokens again. */
+  function goesOnBehind(value: string, againCount: number, options: { stop?: string[] } = {}) {
+    const { answer, cancels } = aByteAnswer(options);
+    hearText(answer, value);
+    takeAll(answer);
+    answer.expectAgain(
+      bytesOf(value)
+        .slice(-againCount)
+        .map((tokenId) => ({ tokenId })),
+    );
+    return { answer, cancels };
+  }
+
+  test("says nothing of the tokens that come again, and all of those behind them", () => {
+    const { answer } = goesOnBehind("hello", 2);
+    hearText(answer, "lo");
+    expect(answer.hasPart).toBe(false);
+    hearText(answer, " world");
+    answer.hear(finishedBy("length", 11));
+    expect(takeAll(answer)).toMatchObject([
+      { kind: "text", text: " world" },
+      { kind: "finished", counts: { outputTokens: 11 }, tokenIds: bytesOf(" world") },
+    ]);
+  });
+
+  test("holds back what was held back", () => {
+    const { answer } = goesOnBehind("hello wor", 1, { stop: ["world!"] });
+    hearText(answer, "rld?");
+    expect(takeAll(answer)).toEqual([text("world?", bytesOf("ld?"))]);
+  });
+
+  test("ends where a stop string had ended it, and is cancelled once", () => {
+    const { answer, cancels } = goesOnBehind("hello", 1, { stop: ["llo"] });
+    const before = cancels();
+    hearText(answer, "o and more");
+    expect(cancels()).toBe(before + 1);
+    answer.hear(finishedBy("cancelled", 9));
+    expect(takeAll(answer)).toMatchObject([{ reason: "stop", counts: { outputTokens: 5 } }]);
+  });
+
+  test("is broken off, before anything is told, when a token comes out otherwise", () => {
+    const { answer, cancels } = goesOnBehind("hello", 2);
+    hearText(answer, "lp me");
+    expect(cancels()).toBe(1);
+    answer.hear(finishedBy("cancelled", 8));
+    expect(takeAll(answer)).toEqual([{ kind: "diverged" }]);
   });
 });
