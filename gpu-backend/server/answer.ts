@@ -134,7 +134,8 @@ export class Answer {
       const logprobs = this.#unreadLogprobs;
       this.#unreadText = undefined;
       this.#unreadLogprobs = [];
-      const tokenIds = this.#ending === undefined ? this.#takeTokenIds() : undefined;
+      const isOfTokens = this.#ending === undefined || this.#ending.kind === "failed";
+      const tokenIds = isOfTokens ? this.#takeTokenIds() : undefined;
       return { kind: "text", text, logprobs, tokenIds };
     }
     if (this.#isEndingTaken || this.#ending === undefined) return undefined;

@@ -143,14 +143,15 @@ describe("Answer", () => {
     const { answer } = aByteAnswer();
     hearText(answer, "hel");
     answer.hear(finishedBy("cancelled", 3));
-    expect(takeAll(answer)).toEqual([text("hel"), { kind: "cancelled" }]);
+    expect(takeAll(answer)).toMatchObject([{ text: "hel" }, { kind: "cancelled" }]);
   });
 
   test("a failure comes after the text that was there before it", () => {
     const { answer } = aByteAnswer();
     hearText(answer, "hel");
     answer.hear({ kind: "failed", id: "a", message: "poison" });
-    expect(takeAll(answer)).toMatchObject([{ text: "hel" }, { kind: "failed" }]);
+    const failed = { kind: "failed", id: "a", message: "poison" };
+    expect(takeAll(answer)).toEqual([text("hel"), failed]);
   });
 
   test("what is known of the prompt comes before everything else", () => {
@@ -163,7 +164,7 @@ describe("Answer", () => {
 });
 
 /** Of each part the tokens whose log probabilities it tells. */
-function tokenIds(parts: readonly AnswerPart[]): number[][] {
+function scoredTokens(parts: readonly AnswerPart[]): number[][] {
   return parts.map((part) => (part.kind === "text" ? part.logprobs.map((one) => one.tokenId) : []));
 }
 
@@ -173,25 +174,25 @@ describe("the log probabilities of an answer", () => {
     for (const event of tokensOf("hello world", true)) answer.hear(event);
     answer.hear(finishedBy("cancelled", 11));
     const parts = takeAll(answer);
-    expect(tokenIds(parts).flat()).toEqual([...Buffer.from("hello")]);
+    expect(scoredTokens(parts).flat()).toEqual([...Buffer.from("hello")]);
     expect(parts.at(-1)).toMatchObject({ counts: { outputTokens: 5 } });
   });
 
   test("do not betray text that is held back for a stop string", () => {
     const { answer } = aByteAnswer({ stop: ["low"] });
     for (const event of tokensOf("hello", true)) answer.hear(event);
-    expect(tokenIds(takeAll(answer))).toEqual([[...Buffer.from("hel")]]);
+    expect(scoredTokens(takeAll(answer))).toEqual([[...Buffer.from("hel")]]);
     for (const event of tokensOf(" ", true)) answer.hear(event);
-    expect(tokenIds(takeAll(answer))).toEqual([[...Buffer.from("lo ")]]);
+    expect(scoredTokens(takeAll(answer))).toEqual([[...Buffer.from("lo ")]]);
   });
 
   test("of half a character come with its other half", () => {
     const { answer } = aByteAnswer();
     const [first, second, third] = tokensOf("xé", true);
     for (const event of [first, second]) if (event !== undefined) answer.hear(event);
-    expect(tokenIds(takeAll(answer))).toEqual([[...Buffer.from("x")]]);
+    expect(scoredTokens(takeAll(answer))).toEqual([[...Buffer.from("x")]]);
     if (third !== undefined) answer.hear(third);
-    expect(tokenIds(takeAll(answer))).toEqual([[...Buffer.from("é")]]);
+    expect(scoredTokens(takeAll(answer))).toEqual([[...Buffer.from("é")]]);
   });
 
   test("of a token without text come without text", () => {
