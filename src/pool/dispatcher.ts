@@ -49,9 +49,10 @@ export class Dispatcher {
     charge: Pick<Lease, "account" | "costMs" | "chargedMs" | "isCharged" | "isHedge">,
     nowMs: number,
   ): Lease {
-    const { requestId, offer, promptTokens, outputTokens } = request;
+    const { requestId, offer, promptTokens, emittedTokens, outputTokens } = request;
     const { tenantId, modelId, targets } = offer;
-    const outputTokensMax = request.clampedOutputTokensMax ?? offer.outputTokensMax;
+    const limit = request.clampedOutputTokensMax ?? offer.outputTokensMax;
+    const outputTokensMax = limit === undefined ? undefined : Math.max(1, limit - emittedTokens);
     this.#state.counts.dispatched += 1;
     const dispatchNumber = this.#state.counts.dispatched;
     const leaseId = LeaseId.parse(`${this.#epoch}.${dispatchNumber}`);
@@ -68,6 +69,7 @@ export class Dispatcher {
       requestId,
       replicaId,
       promptBytes: offer.promptBytes,
+      emittedTokens,
       outputTokens,
       isStreamed: offer.isStreamed,
       tokensSoFar: 1,
@@ -102,9 +104,12 @@ export class Dispatcher {
     return [{ kind: "displace", requestId, leaseId }];
   }
 
-  /** A whole answer never says that it has begun, so it is not taken back either. */
+  /**
+   * A whole answer never says that it has begun, so it is not taken back either; nor is one that had begun
+   * before.
+   */
   #noteExcess({ requestId, offer, isInProfile }: PoolRequest, { leaseId, replicaId }: Lease): void {
-    if (isInProfile || !offer.isStreamed) return;
+    if (isInProfile || !offer.isStreamed || offer.continued !== undefined) return;
     this.#parts.displacement.dispatched({ leaseId, requestId, replicaId });
   }
 }

@@ -48,7 +48,8 @@ export class Hedger {
 
   #whyNot(lease: Lease, nowMs: number): HedgeResult | undefined {
     const { mechanisms, leases, queue, hedgeBudget } = this.#parts;
-    const isOver = lease.isLost || lease.startedAtMs !== undefined;
+    // What goes on is not worth three replicas.
+    const isOver = lease.isLost || lease.startedAtMs !== undefined || lease.emittedTokens > 0;
     if (isOver || lease.twinId !== undefined || !lease.isStreamed) return "settled";
     if (!lease.account.isInProfile) return "out-of-profile";
     if (this.#hasNotArrived(lease, nowMs)) return "not-begun";

@@ -24,12 +24,16 @@ export function toPoolRequest(
   capacity: Capacity | undefined,
   nowMs: number,
 ): PoolRequest {
-  const promptTokens = parts.tokenEstimate.tokensOf(offer.promptBytes);
+  const { continued, promptBytes } = offer;
+  const emittedTokens = continued?.emittedTokens ?? 0;
+  const knownTokens = continued && continued.promptTokens + emittedTokens;
+  const promptTokens = knownTokens ?? parts.tokenEstimate.tokensOf(promptBytes);
   return {
     requestId: offer.requestId,
     offer,
     promptTokens,
-    promptTokensMin: parts.tokenEstimate.tokensAtLeast(offer.promptBytes),
+    promptTokensMin: knownTokens ?? parts.tokenEstimate.tokensAtLeast(promptBytes),
+    emittedTokens,
     routeHash: hashText(offer.prefixes[0]?.key ?? ""),
     offeredAtMs: nowMs,
     isInProfile: false,
@@ -69,6 +73,17 @@ export function costMsOf(
   return Math.ceil(costMs / COST_GRAIN_MS) * COST_GRAIN_MS;
 }
 
+/**
+ * What of a request's work its tenant is charged for. That an answer which goes on is prefilled once more is
+ * the pool's: its parts cost together what it had cost in one.
+ */
+export function chargedWork(
+  { promptTokens, emittedTokens }: Pick<PoolRequest, "promptTokens" | "emittedTokens">,
+  outputTokens: number,
+) {
+  return { promptTokens, cachedTokens: emittedTokens > 0 ? promptTokens : 0, outputTokens };
+}
+
 function outlookOf(
   offer: Offer,
   promptTokens: number,
@@ -76,14 +91,18 @@ function outlookOf(
   { outputLengths, firstTokenMsMax }: IntakeParts,
   capacity: Capacity | undefined,
 ) {
+  const emittedTokens = offer.continued?.emittedTokens ?? 0;
   const expected = outputLengths.expected(offer, outputTokensMax);
-  const outputTokens = expected.meanTokens;
-  const outputTokensHigh = expected.p90Tokens;
+  const outputTokens =
+    emittedTokens > 0
+      ? outputLengths.residualTokens(offer, emittedTokens, outputTokensMax)
+      : expected.meanTokens;
+  const outputTokensHigh = Math.max(outputTokens, expected.p90Tokens - emittedTokens);
   const tokens = { promptTokens, outputTokens: outputTokensHigh };
   return {
     outputTokens,
     outputTokensHigh,
     limits: limitsOf(offer, tokens, firstTokenMsMax),
-    costMs: costMsOf({ promptTokens, cachedTokens: 0, outputTokens }, capacity),
+    costMs: costMsOf(chargedWork({ promptTokens, emittedTokens }, outputTokens), capacity),
   };
 }

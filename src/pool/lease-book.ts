@@ -15,8 +15,9 @@ export interface Lease {
   /** Counts the dispatches of a pool's epoch, over all replicas. */
   readonly dispatchNumber: number;
   readonly promptBytes: number;
-  /** As they were expected. */
+  /** As they were expected; those emitted before are among what is prefilled, and no part of the output. */
   readonly promptTokens: number;
+  readonly emittedTokens: number;
   readonly cachedTokens: number;
   readonly outputTokens: number;
   readonly isStreamed: boolean;

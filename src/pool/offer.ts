@@ -7,6 +7,16 @@ import type { Attainment } from "../slo/attainment.ts";
 import type { SloTargets } from "../slo/targets.ts";
 import type { TenantShare } from "../tenants/share.ts";
 
+/** What there is of an answer whose replica failed under way, and by when it has to go on. */
+export interface ContinuedAnswer {
+  /** As its first replica counted them. */
+  readonly promptTokens: number;
+  /** That its client has, or will; the next replica prefills them behind the prompt. */
+  readonly emittedTokens: number;
+  /** What of the targets' time may be spent by its next token. */
+  readonly resumeByMs: number;
+}
+
 /** One request that asks its pool for a replica. */
 export interface Offer {
   readonly requestId: RequestId;
@@ -30,6 +40,8 @@ export interface Offer {
   readonly excludedReplicaIds: readonly ReplicaId[];
   /** True when it was dispatched before: it counts once, whatever became of that. */
   readonly isRetry: boolean;
+  /** Present where it is asked to go on with an answer. Its first token has come, so that only a gap is left to keep. */
+  readonly continued?: ContinuedAnswer;
 }
 
 /** A request's right to use one replica. */
@@ -81,7 +93,7 @@ export interface Rejection {
   readonly fallbackModelId?: ModelId;
 }
 
-/** How a dispatched request ended, with what is known of it. */
+/** How a dispatched request ended, with what is known of it; of a continued answer its last part alone. */
 export interface Outcome {
   readonly kind:
     | "completed"
@@ -96,6 +108,8 @@ export interface Outcome {
   readonly promptTokens?: number;
   readonly cachedTokens?: number;
   readonly outputTokens?: number;
+  /** True: another replica is to go on, so that this was not the answer's length. */
+  readonly isInterrupted?: boolean;
   /** From the dispatch to the first token. */
   readonly firstTokenAfterMs?: number;
   /** From the first token to the last. */

@@ -85,6 +85,14 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
       samplesOf(totals.hedges, "result", pool),
     ),
     one("counter", "gw_hedges_won_total", "Second copies that answered first", totals.hedgesWon),
+    metricFamily(
+      {
+        name: "gw_continuations_total",
+        type: "counter",
+        help: "Answers that were to go on on another replica, by what came of it",
+      },
+      samplesOf(continuationsOf(totals), "result", pool),
+    ),
     one("gauge", "gw_inflight", "Dispatched requests that have not ended", parts.leases.size),
     one("gauge", "gw_queue_depth", "Requests that wait in the pool", parts.queue.size),
     one("gauge", "gw_queue_depth_max", "Requests that may wait in the pool", queueMax),
@@ -95,6 +103,11 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
       holdBack.ratio,
     ),
   ];
+}
+
+function continuationsOf({ continuations }: PoolState["totals"]): Record<string, number> {
+  const { "client-gone": client_abort, ...others } = continuations;
+  return { ...others, client_abort };
 }
 
 function endingMetrics({ totals }: PoolState, pool: string): MetricFamily[] {

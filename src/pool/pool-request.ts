@@ -14,11 +14,13 @@ export interface RequestLimits {
 export interface PoolRequest {
   readonly requestId: RequestId;
   readonly offer: Offer;
-  /** What the prompt is expected to have, rather too much than too little. */
+  /** What is to be prefilled: the prompt as it is expected, rather too much than too little, and all that is emitted. */
   readonly promptTokens: number;
   /** What it has at the least, for verdicts that no other moment would change. */
   readonly promptTokensMin: number;
-  /** What the output is expected to have, and what one in ten has more than. */
+  /** Of the output, what another replica has made before; 0 unless it goes on. */
+  readonly emittedTokens: number;
+  /** What the output is expected to have beyond that, and what one in ten has more than. */
   readonly outputTokens: number;
   readonly outputTokensHigh: number;
   readonly limits: RequestLimits;
@@ -48,10 +50,10 @@ export function targetMsOf({ limits }: PoolRequest): number {
 /**
  * Which bounds apply to a request: a stream's first token and pace, or a whole answer's end, which
  * without a target of its own is what TTFT and TPOT together imply. `firstTokenMsMax` bounds what
- * has no target.
+ * has no target. An answer that goes on has its gap to keep, and is worth its pace however late its end.
  */
 export function limitsOf(
-  { targets, isStreamed }: Offer,
+  { targets, isStreamed, continued }: Offer,
   tokens: { readonly promptTokens: number; readonly outputTokens: number },
   firstTokenMsMax: number,
 ): RequestLimits {
@@ -65,6 +67,10 @@ export function limitsOf(
       tbtMaxMs: Infinity,
       e2eLimitMs: e2eLimitMs(targets, promptTokens, outputTokens),
     };
+  }
+  if (continued !== undefined) {
+    const tbtMaxMs = targets.tbtMaxMs ?? Infinity;
+    return { ttftLimitMs: continued.resumeByMs, tpotLimitMs, tbtMaxMs, e2eLimitMs: Infinity };
   }
   return {
     ttftLimitMs: Math.min(ttftLimitMs(targets, promptTokens), firstTokenMsMax),

@@ -19,6 +19,9 @@ export type HedgeResult =
   | "no-budget"
   | "infeasible";
 
+/** What came of an answer that was to go on on another replica. */
+type ContinuationResult = "completed" | "failed" | "client-gone" | "refused" | "withdrawn";
+
 /** What a {@link PoolTotals} remembers; histograms of seconds, but for the ratio. */
 export interface PoolTotalsState {
   readonly rejectedBy: Record<Rejection["reason"], number>;
@@ -29,6 +32,7 @@ export interface PoolTotalsState {
   readonly hedges: Record<HedgeResult, number>;
   /** Hedges whose answer came first. */
   hedgesWon: number;
+  readonly continuations: Record<ContinuationResult, number>;
   readonly queueWait: HistogramState;
   /** From the arrival at the gateway. */
   readonly firstToken: HistogramState;
@@ -73,6 +77,7 @@ export function noTotals(): PoolTotalsState {
       infeasible: 0,
     },
     hedgesWon: 0,
+    continuations: { completed: 0, failed: 0, "client-gone": 0, refused: 0, withdrawn: 0 },
     queueWait: emptyHistogram(REQUEST_BUCKETS),
     firstToken: emptyHistogram(FIRST_TOKEN_BUCKETS),
     expectedFirstToken: emptyHistogram(FIRST_TOKEN_BUCKETS),
@@ -91,8 +96,10 @@ export class PoolTotals {
     this.state = state;
   }
 
-  rejected(reason: Rejection["reason"]): void {
+  rejected({ continued }: PoolRequest["offer"], reason: Rejection["reason"]): void {
     this.state.rejectedBy[reason] += 1;
+    if (continued === undefined) return;
+    this.state.continuations[reason === "withdrawn" ? "withdrawn" : "refused"] += 1;
   }
 
   dispatched(request: PoolRequest, nowMs: number): void {
@@ -107,11 +114,15 @@ export class PoolTotals {
   }
 
   /** The first token came so long after the dispatch. */
-  started({ spentMs, foreseen, isHedge }: Lease, firstTokenAfterMs: number): void {
+  started(lease: Lease, firstTokenAfterMs: number): void {
+    const { spentMs, foreseen, isHedge, emittedTokens } = lease;
     const { predictedMs } = foreseen.ttft;
     const { state } = this;
     if (isHedge) state.hedgesWon += 1;
-    observe(state.firstToken, FIRST_TOKEN_BUCKETS, (spentMs + firstTokenAfterMs) / 1000);
+    // That of an answer which goes on has come long ago.
+    if (emittedTokens === 0) {
+      observe(state.firstToken, FIRST_TOKEN_BUCKETS, (spentMs + firstTokenAfterMs) / 1000);
+    }
     observe(state.expectedFirstToken, FIRST_TOKEN_BUCKETS, predictedMs / 1000);
     observe(state.actualFirstToken, FIRST_TOKEN_BUCKETS, firstTokenAfterMs / 1000);
     if (predictedMs <= 0) return;
@@ -119,17 +130,23 @@ export class PoolTotals {
   }
 
   /** How fast answers come is told only of whole ones: others end early or late for reasons of their own. */
-  ended({ spentMs, dispatchedAtMs }: Lease, outcome: Outcome, nowMs: number): void {
+  ended({ spentMs, dispatchedAtMs, emittedTokens }: Lease, outcome: Outcome, nowMs: number): void {
     const { kind, promptTokens = 0, cachedTokens = 0, outputTokens = 0, decodeMs } = outcome;
     const { endedBy, tokens } = this.state;
     endedBy[kind] += 1;
     tokens.input += promptTokens;
     tokens.cachedInput += cachedTokens;
     tokens.output += outputTokens;
+    if (emittedTokens > 0) this.state.continuations[continuationResultOf(kind)] += 1;
     if (kind !== "completed") return;
     const durationMs = spentMs + Math.max(0, nowMs - dispatchedAtMs);
     observe(this.state.request, REQUEST_BUCKETS, durationMs / 1000);
-    if (decodeMs === undefined || outputTokens < 2) return;
+    // The pace of an answer in parts is that of no replica, and its gap no pace.
+    if (decodeMs === undefined || outputTokens < 2 || emittedTokens > 0) return;
     observe(this.state.tokenGap, TOKEN_GAP_BUCKETS, decodeMs / (outputTokens - 1) / 1000);
   }
+}
+
+function continuationResultOf(kind: Outcome["kind"]): ContinuationResult {
+  return kind === "completed" || kind === "client-gone" ? kind : "failed";
 }

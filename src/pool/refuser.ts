@@ -35,7 +35,7 @@ export class Refuser {
     // Before what was claimed is given back: it is what the next request can be sure of.
     const rejection = this.#toRejection(request, facts, nowMs);
     this.#state.counts.rejected += 1;
-    this.#parts.totals.rejected(rejection.reason);
+    this.#parts.totals.rejected(offer, rejection.reason);
     // What we could not serve was within the guarantee all the same, and stays counted there: otherwise
     // a tenant that offers too much would be within it with all that is refused.
     const isTakenBack = facts.reason === "withdrawn" || facts.reason === "unattainable";

@@ -1,5 +1,5 @@
 import type { ReplicaId, TenantId } from "../protocol/ids.ts";
-import { costMsOf } from "./intake.ts";
+import { chargedWork, costMsOf } from "./intake.ts";
 import type { Lease } from "./lease-book.ts";
 import type { PoolParts } from "./pool-parts.ts";
 import type { PoolState } from "./pool-state.ts";
@@ -62,11 +62,14 @@ export class RunningCosts {
 
   #revise(lease: Lease, nowMs: number): void {
     const { intake, tenants, queue } = this.#parts;
-    const { promptTokens, outputTokensMax = Infinity, account, tenantId } = lease;
+    const { emittedTokens, outputTokensMax = Infinity, account, tenantId } = lease;
     const soFarTokens = Math.min(lease.tokensSoFar, outputTokensMax);
-    const leftTokens = intake.outputLengths.residualTokens(lease, soFarTokens, outputTokensMax);
-    const outputTokens = soFarTokens + leftTokens;
-    const work = { promptTokens, cachedTokens: 0, outputTokens };
+    const leftTokens = intake.outputLengths.residualTokens(
+      lease,
+      emittedTokens + soFarTokens,
+      emittedTokens + outputTokensMax,
+    );
+    const work = chargedWork(lease, soFarTokens + leftTokens);
     const deltaMs = costMsOf(work, this.#parts.capacity(nowMs)) - lease.chargedMs;
     if (deltaMs <= 0) return;
     lease.chargedMs += deltaMs;
@@ -85,7 +88,7 @@ export class RunningCosts {
     for (const tenantId of tenantIds) intake.outputLengths.doubt(tenantId);
     for (const lease of leases) {
       if (lease.startedAtMs === undefined || !tenantIds.has(lease.tenantId)) continue;
-      const outputTokens = Math.max(1, Math.round(lease.tokensSoFar));
+      const outputTokens = lease.emittedTokens + Math.max(1, Math.round(lease.tokensSoFar));
       intake.outputLengths.learn(lease, outputTokens, nowMs, { isCensored: true });
     }
     waits.forget();

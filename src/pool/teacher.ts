@@ -5,7 +5,7 @@ import { TPOT_TOKENS_MIN } from "../slo/deadlines.ts";
 import type { Capacity } from "./capacity.ts";
 import type { FailingTenants } from "./failing-tenants.ts";
 import type { IntakeParts } from "./intake.ts";
-import { costMsOf } from "./intake.ts";
+import { chargedWork, costMsOf } from "./intake.ts";
 import { judgedPaceMs } from "./foreseen-pace.ts";
 import type { Lease, LeaseBook } from "./lease-book.ts";
 import { moveCharge } from "./lease-book.ts";
@@ -77,9 +77,11 @@ export class Teacher {
     if (promptTokens !== undefined) {
       intake.tokenEstimate.learn({ promptBytes, promptTokens }, nowMs);
     }
-    if (outputTokens === undefined) return;
+    // Whoever goes on with an answer tells how long it became.
+    if (outputTokens === undefined || outcome.isInterrupted === true) return;
     const isCensored = !isOver || outputTokens >= (lease.outputTokensMax ?? Infinity);
-    intake.outputLengths.learn(lease, outputTokens, nowMs, { isCensored });
+    const allTokens = lease.emittedTokens + outputTokens;
+    intake.outputLengths.learn(lease, allTokens, nowMs, { isCensored });
     waits.forget();
     if (isOver && decodeMs !== undefined && outputTokens >= TPOT_TOKENS_MIN) {
       const { tpot } = lease.foreseen;
@@ -115,24 +117,23 @@ export class Teacher {
   #correctCost(lease: Lease, outcome: Outcome, nowMs: number): void {
     const { queue, tenants, leases } = this.#parts;
     const capacity = this.#parts.capacity(nowMs);
-    const { promptTokens = lease.promptTokens, cachedTokens = 0, outputTokens } = outcome;
+    const { outputTokens } = outcome;
+    const foreseenWork = chargedWork(lease, outputTokens ?? lease.outputTokens);
+    const { promptTokens = foreseenWork.promptTokens, cachedTokens = foreseenWork.cachedTokens } =
+      outcome;
     const hasBegun =
       lease.startedAtMs !== undefined || outputTokens !== undefined || outcome.kind === "completed";
     const twin = leases.twinOf(lease);
     if (twin !== undefined) moveCharge(hasBegun ? twin : lease, hasBegun ? lease : twin);
     if (!lease.isCharged) return;
     const actualMs = hasBegun
-      ? costMsOf(
-          { promptTokens, cachedTokens, outputTokens: outputTokens ?? lease.outputTokens },
-          capacity,
-        )
+      ? costMsOf({ promptTokens, cachedTokens, outputTokens: foreseenWork.outputTokens }, capacity)
       : 0;
     const deltaMs = actualMs - lease.chargedMs;
     if (outcome.kind === "completed" && outputTokens !== undefined) {
       // By its length alone: what its prompt found cached is foreseen nowhere, and no surprise.
-      const work = { promptTokens: lease.promptTokens, cachedTokens: 0, outputTokens };
       tenants.foreseen(lease.tenantId, lease.costMs, nowMs);
-      tenants.surprise(lease.tenantId, costMsOf(work, capacity) - lease.chargedMs, nowMs);
+      tenants.surprise(lease.tenantId, costMsOf(foreseenWork, capacity) - lease.chargedMs, nowMs);
     }
     queue.settle(lease.account, { chargedMs: lease.chargedMs, actualMs });
     if (lease.account.isInProfile) {

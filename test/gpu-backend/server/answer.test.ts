@@ -205,20 +205,20 @@ describe("the log probabilities of an answer", () => {
   });
 });
 
-describe("an answer that goes on", () => {
-  /** The state in which another engine left an answer, of which this one computes some tokens again. */
-  function goesOnBehind(value: string, againCount: number, options: { stop?: string[] } = {}) {
-    const { answer, cancels } = aByteAnswer(options);
-    hearText(answer, value);
-    takeAll(answer);
-    answer.expectAgain(
-      bytesOf(value)
-        .slice(-againCount)
-        .map((tokenId) => ({ tokenId })),
-    );
-    return { answer, cancels };
-  }
+/** The state in which another engine left an answer, of which this one computes some tokens again. */
+function goesOnBehind(value: string, againCount: number, options: { stop?: string[] } = {}) {
+  const { answer, cancels } = aByteAnswer(options);
+  hearText(answer, value);
+  takeAll(answer);
+  answer.expectAgain(
+    bytesOf(value)
+      .slice(-againCount)
+      .map((tokenId) => ({ tokenId })),
+  );
+  return { answer, cancels };
+}
 
+describe("an answer that goes on", () => {
   test("says nothing of the tokens that come again, and all of those behind them", () => {
     const { answer } = goesOnBehind("hello", 2);
     hearText(answer, "lo");

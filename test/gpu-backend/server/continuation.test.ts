@@ -106,8 +106,13 @@ async function continueEverywhere(
     const continuation = continuationOf(told);
     const rest = await ask(second, path, { ...body, [CONTINUATION_MEMBER]: continuation });
     const place = `behind chunk ${cut} of ${whole.length}`;
-    expect(messageOf([...told, ...rest]), place).toEqual(messageOf(whole));
-    expect([...tokensOf(told), ...tokensOf(rest)], place).toEqual(tokensOf(whole));
+    const tokens = [...tokensOf(told), ...tokensOf(rest)];
+    const message = messageOf([...told, ...rest]);
+    expect({ place, tokens, ...message }).toEqual({
+      place,
+      tokens: tokensOf(whole),
+      ...messageOf(whole),
+    });
   }
   return cuts.length;
 }

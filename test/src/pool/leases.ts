@@ -16,6 +16,7 @@ export function aLease(name: string, change: Partial<Lease> = {}): Lease {
     dispatchNumber: 1,
     promptBytes: 400,
     promptTokens: 100,
+    emittedTokens: 0,
     cachedTokens: 0,
     outputTokens: 50,
     isStreamed: true,

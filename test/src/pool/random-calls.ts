@@ -254,8 +254,23 @@ export class RandomCalls {
     this.#leases.delete(leaseId);
     const isTriedAgain = outcome.kind === "displaced" || outcome.kind === "upstream-failed";
     const isAlone = lease !== undefined && !this.#leaseOfRequest(lease.offer.requestId);
-    if (isAlone && isTriedAgain) this.#again.push(lease.offer);
-    return { kind: "settle", leaseId, outcome };
+    if (!isAlone || !isTriedAgain) return { kind: "settle", leaseId, outcome };
+    // What had begun goes on behind what there is of it, be it for the second time.
+    const isInterrupted = outcome.kind === "upstream-failed" && lease.isStarted;
+    if (!isInterrupted) {
+      this.#again.push(lease.offer);
+      return { kind: "settle", leaseId, outcome };
+    }
+    const { emittedTokens = 0 } = lease.offer.continued ?? {};
+    const part = { promptTokens: 90, outputTokens: 7 };
+    const resumeByMs = lease.offer.elapsedMs + 500;
+    const continued = {
+      promptTokens: part.promptTokens,
+      emittedTokens: emittedTokens + part.outputTokens,
+      resumeByMs,
+    };
+    this.#again.push({ ...lease.offer, continued });
+    return { kind: "settle", leaseId, outcome: { ...outcome, ...part, isInterrupted } };
   }
 
   #withdraw(): PoolCall | undefined {
