@@ -121,6 +121,7 @@ function logLost(error: unknown): void {
 }
 
 function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: number): Offer {
+  const { interrupted } = call.record;
   return {
     requestId: call.requestId,
     tenantId: call.tenant.tenantId,
@@ -134,5 +135,12 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
     prefixes: [],
     excludedReplicaIds,
     isRetry: call.record.attempts > 0,
+    ...(interrupted !== undefined && {
+      continued: {
+        promptTokens: interrupted.continuation.prompt_tokens,
+        emittedTokens: interrupted.continuation.token_ids.length,
+        resumeByMs: call.watch.expectedByAtMs - startedAtMs(call.record),
+      },
+    }),
   };
 }

@@ -1,31 +1,61 @@
 import type { Outcome } from "../src/pool/offer.ts";
 import { judgeAttainment } from "../src/slo/attainment.ts";
 import type { RequestEnding } from "../src/slo/timeline.ts";
-import type { Call } from "./call.ts";
+import type { Call, CallRecord } from "./call.ts";
 import type { StopReason } from "./call-watch.ts";
-import type { Reception } from "./reception.ts";
+import type { Interruption, Reception } from "./reception.ts";
 
 /**
  * Says to the pool how an attempt at a call ended, and with the call's last one whether its tenant got
  * what it was promised. `isLast`: no further attempt is made, whatever came of this one.
  */
 export function outcomeOf(call: Call, reception: Reception, isLast: boolean): Outcome {
-  const { record, watch } = call;
-  const { dispatchedAtMs, stream, usage } = record;
-  const firstTokenAtMs = stream?.firstTokenAtMs;
-  const ending = endingOf(reception, watch.reason, isLast);
+  const ending = endingOf(reception, call.watch.reason, isLast);
   return {
-    kind: kindOf(reception, watch.reason),
-    ...(usage !== undefined && {
-      promptTokens: usage.prompt_tokens,
-      cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
-      // Vectors and scored prompts have none, which says nothing of how long answers are.
-      ...(usage.completion_tokens > 0 && { outputTokens: usage.completion_tokens }),
-    }),
-    ...(firstTokenAtMs !== undefined &&
-      dispatchedAtMs !== undefined && { firstTokenAfterMs: firstTokenAtMs - dispatchedAtMs }),
+    kind: kindOf(reception, call.watch.reason),
+    ...countsOf(call.record),
+    ...firstTokenOf(call.record),
     ...(ending !== undefined && judged(call, ending)),
   };
+}
+
+/** Says how a replica ended with whose answer another one is to go on. */
+export function outcomeOfPart({ record }: Call, { answer }: Interruption): Outcome {
+  const { prompt_tokens, cached_tokens, token_ids } = answer.continuation;
+  const usage = {
+    prompt_tokens,
+    completion_tokens: token_ids.length,
+    prompt_tokens_details: { cached_tokens },
+  };
+  return {
+    kind: "upstream-failed",
+    isInterrupted: true,
+    ...countsOf({ ...record, usage }),
+    ...firstTokenOf(record),
+  };
+}
+
+/** What the replica asked last has made: the prompt was counted where its answer began. */
+function countsOf({ usage, interrupted }: Pick<CallRecord, "usage" | "interrupted">) {
+  if (usage === undefined) return {};
+  const emittedTokens = interrupted?.continuation.token_ids.length ?? 0;
+  const outputTokens = usage.completion_tokens - emittedTokens;
+  return {
+    ...(interrupted === undefined && {
+      promptTokens: usage.prompt_tokens,
+      cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    }),
+    // Vectors and scored prompts have none, which says nothing of how long answers are.
+    ...(outputTokens > 0 && { outputTokens }),
+  };
+}
+
+/** When the replica asked last had its first token, if it had one. */
+function firstTokenOf({ stream, interrupted, ownDispatchedAtMs }: CallRecord) {
+  const isItsOwn = stream?.continues === interrupted;
+  const firstTokenAtMs = isItsOwn ? stream?.ownFirstTokenAtMs : undefined;
+  if (firstTokenAtMs === undefined || ownDispatchedAtMs === undefined) return {};
+  return { firstTokenAfterMs: firstTokenAtMs - ownDispatchedAtMs };
 }
 
 /** Says how one copy of a call ended beside which another one may still answer. */
@@ -50,16 +80,17 @@ function endingOf(
   return isLast || !isRetryable ? "failed" : undefined;
 }
 
-/** Whether the tenant got what it was promised, and the pace of the answer. */
+/** Whether the tenant got what it was promised, and the replica's pace. */
 function judged({ timeline, tenant, record }: Call, ending: RequestEnding): Partial<Outcome> {
-  const { usage } = record;
+  const { usage, stream } = record;
   timeline.end(ending, Date.now(), {
     ...(usage !== undefined && {
       promptTokens: usage.prompt_tokens,
       outputTokens: usage.completion_tokens,
     }),
   });
-  const { decodeMs } = timeline.timeline;
+  // The pace that is judged here is the replica's: the answer may have come from two.
+  const decodeMs = stream?.ownDecodeMs;
   const attainment = judgeAttainment(timeline.timeline, tenant.targets);
   record.attainment = attainment;
   return { attainment, ...(decodeMs !== undefined && { decodeMs }) };

@@ -132,13 +132,14 @@ export class AttemptRound {
   }
 
   /** A copy can not answer, or has. Tells whether others still can. */
-  #leaves(copy: RunningCopy): { readonly isLastCopy: boolean; readonly isLastAttempt: boolean } {
+  #leaves(copy: RunningCopy): ReturnType<AttemptCopy["leaves"]> {
     this.#racing.delete(copy);
     const [other] = this.#racing;
     if (other?.standing === "racing" && this.#answering === undefined) this.#watch(other);
     const isLastCopy = other === undefined;
     if (isLastCopy) this.#patience?.end();
-    return { isLastCopy, isLastAttempt: isLastCopy && this.#attemptsLeft <= 0 };
+    const hasAttemptsLeft = this.#attemptsLeft > 0;
+    return { isLastCopy, isLastAttempt: isLastCopy && !hasAttemptsLeft, hasAttemptsLeft };
   }
 
   #stop(standingOf: (copy: RunningCopy) => AttemptCopy["standing"]): void {

@@ -12,6 +12,7 @@ export class CallWatch {
   readonly #abort = new AbortController();
   readonly #timer: LazyTimer;
   readonly #endsAtMs: number;
+  #expectedByAtMs: number;
   #reason: StopReason | undefined;
 
   /**
@@ -21,6 +22,7 @@ export class CallWatch {
   constructor(endsAtMs: number, whoIsLate: () => StopReason = () => "timeout") {
     this.#timer = new LazyTimer(() => this.stop(whoIsLate()));
     this.#endsAtMs = endsAtMs;
+    this.#expectedByAtMs = endsAtMs;
     this.#timer.set(endsAtMs);
   }
 
@@ -30,6 +32,11 @@ export class CallWatch {
 
   get reason(): StopReason | undefined {
     return this.#reason;
+  }
+
+  /** By then the next thing has to happen. */
+  get expectedByAtMs(): number {
+    return this.#expectedByAtMs;
   }
 
   /** Why the call was stopped, in words for the client. */
@@ -45,7 +52,9 @@ export class CallWatch {
 
   /** Sets by when something must happen; replaces the instant that was set before. */
   expectBy(atMs: number): void {
-    if (this.#reason === undefined) this.#timer.set(Math.min(atMs, this.#endsAtMs));
+    if (this.#reason !== undefined) return;
+    this.#expectedByAtMs = Math.min(atMs, this.#endsAtMs);
+    this.#timer.set(this.#expectedByAtMs);
   }
 
   /** Stops the call. Only the first reason counts. */

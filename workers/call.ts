@@ -6,6 +6,7 @@ import type { TraceContext } from "../src/protocol/trace-context.ts";
 import type { UpstreamUsage } from "../src/protocol/upstream-answer.ts";
 import type { Attainment } from "../src/slo/attainment.ts";
 import { TimelineRecorder } from "../src/slo/timeline.ts";
+import type { InterruptedAnswer } from "../src/streaming/interrupted-answer.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
 import type { RateStandings } from "../src/tenants/rate-limits.ts";
@@ -40,6 +41,8 @@ export interface CheckedRequest {
   readonly includeMetrics: boolean;
   /** Whether it wants a stream at an even pace rather than each token at once. */
   readonly isPaced: boolean;
+  /** Whether another replica is to go on with its answer when one fails under way. */
+  readonly isContinuable: boolean;
   readonly cacheSalt: string;
 }
 
@@ -60,18 +63,23 @@ export interface CallRecord {
   uploadMs: number;
   tenantId: TenantId | undefined;
   modelId: ModelId | undefined;
-  /** Replicas asked. */
+  /** Replicas asked, and how often one of them to go on with an answer. */
   attempts: number;
+  continuations: number;
   replicaId: ReplicaId | undefined;
   /** Waiting in the pool, over all attempts. */
   queuedMs: number;
   dispatchedAtMs: number | undefined;
+  /** The same of the replica asked last, which may go on with what another one began. */
+  ownDispatchedAtMs: number | undefined;
   /** Whether the last dispatch was within what its tenant is guaranteed. */
   isInProfile: boolean | undefined;
   /** From the start: by then the pool expected the first token, at the level that it promises. */
   predictedTtftMs: number | undefined;
   /** The answer of the replica asked last, where it is streamed. */
   stream: TokenStream | undefined;
+  /** The answer as far as it came where its replica failed under way; the next one goes on behind it. */
+  interrupted: InterruptedAnswer | undefined;
   usage: UpstreamUsage | undefined;
   /** Whether the tenant got what it was promised; absent until that is certain. */
   attainment: Attainment | undefined;
@@ -98,12 +106,15 @@ export function newCallRecord(
     tenantId: undefined,
     modelId: undefined,
     attempts: 0,
+    continuations: 0,
     replicaId: undefined,
     queuedMs: 0,
     dispatchedAtMs: undefined,
+    ownDispatchedAtMs: undefined,
     isInProfile: undefined,
     predictedTtftMs: undefined,
     stream: undefined,
+    interrupted: undefined,
     usage: undefined,
     attainment: undefined,
     rejectedFor: undefined,

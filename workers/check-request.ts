@@ -60,6 +60,7 @@ export async function checkRequest(
     choiceCount: outline.choiceCount,
     isStreamed: outline.isStreamed,
     includeUsage: outline.streamOptions?.include_usage === true,
+    isContinuable: tenant.continuation === true && outline.isStreamed && outline.choiceCount === 1,
     isPaced: request.headers.get(CLIENT_HEADERS.pace) === "1",
     includeMetrics: request.headers.get(CLIENT_HEADERS.includeMetrics) === "1",
     cacheSalt: cacheSaltOf(

@@ -1,5 +1,5 @@
 import type { Problem } from "../src/protocol/errors.ts";
-import { encodeErrorFrame } from "../src/streaming/token-stream.ts";
+import { encodeErrorFrame } from "../src/streaming/error-frame.ts";
 import { CLIENT_GONE } from "./call-watch.ts";
 import { GatewayError } from "./gateway-error.ts";
 import { LazyTimer } from "./lazy-timer.ts";

@@ -1,9 +1,10 @@
+import type { Problem } from "../src/protocol/errors.ts";
 import type { Pacer } from "../src/streaming/pacer.ts";
 import type { ClientStream } from "./client-stream.ts";
 import { LazyTimer } from "./lazy-timer.ts";
 
 /** Where an answer's text goes on its way to the client. */
-export type TextSink = Pick<ClientStream, "isBlocked" | "send" | "end">;
+export type TextSink = Pick<ClientStream, "isBlocked" | "send" | "end" | "fail">;
 
 /** What is held beyond this goes out at once: a pace is for reading, and memory is bounded. */
 const HELD_CHARACTERS_MAX = 65_536;
@@ -43,6 +44,14 @@ export class PacedClient implements TextSink {
   async end(text: string): Promise<void> {
     this.#timer.clear();
     await this.#client.end(this.#take(Infinity) + text);
+  }
+
+  /** Sends all that is held, and then the problem. */
+  async fail(problem: Problem): Promise<void> {
+    this.#timer.clear();
+    const text = this.#take(Infinity);
+    if (text !== "") await this.#client.send(text);
+    await this.#client.fail(problem);
   }
 
   async #sendDue(): Promise<void> {

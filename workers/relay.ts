@@ -2,9 +2,9 @@ import { SseDecoder } from "../src/protocol/sse.ts";
 import type { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { CallWatch } from "./call-watch.ts";
-import { LazyTimer } from "./lazy-timer.ts";
 import type { TextSink } from "./paced-client.ts";
 import type { AttemptLine } from "./reception.ts";
+import { StallWatch } from "./stall-watch.ts";
 
 /** How long a replica may take between the things it says. */
 export interface RelayLimits {
@@ -16,6 +16,8 @@ export interface RelayLimits {
   readonly finishGraceMs: number;
 }
 
+/** The rest of the time is the other replica's, which has to compute all that there is once more. */
+const GIVE_UP_RATIO = 0.5;
 /** One event of 1 MB is extraordinary; a larger one than this is no answer to a chat. */
 const EVENT_BYTES_MAX = 4_194_304;
 
@@ -44,10 +46,19 @@ export async function relay(
     eventBytesMax: EVENT_BYTES_MAX,
   });
   const reader = body.getReader();
-  // A client that does not read holds its replica up: that is no stall of the replica's.
-  const stall = new LazyTimer(() => (client.isBlocked ? undefined : line.onStall()));
+  const giveUpMs = line.tellsTokens ? GIVE_UP_RATIO * limits.stallMs : limits.stallMs;
+  const stalls = new StallWatch({
+    markMs: Math.min(line.stallMarkMs, giveUpMs),
+    giveUpMs,
+    isBlocked: () => client.isBlocked,
+    onStall: line.onStall,
+    prospects: line.tellsTokens ? line.prospects : undefined,
+  });
+  const stop = (): void => void reader.cancel().catch(() => {});
+  stalls.signal.addEventListener("abort", stop, { once: true });
   let text = "";
-  let seenTokens = 0;
+  let seenTokens = stream.outputChunks;
+  let hasBegun = false;
   let hasAnswered = false;
   while (!stream.isOver) {
     // oxlint-disable-next-line no-await-in-loop -- tokens have an order
@@ -55,7 +66,8 @@ export async function relay(
     const nowMs = Date.now();
     if (bytes === undefined) {
       const isLate = watch.reason === "timeout" && !stream.isFinished;
-      text = isLate ? stream.fail({ code: "timeout" }) : stream.end();
+      if (isLate) text = stream.fail({ code: "timeout" });
+      else text = stream.end(stalls.signal.aborted ? { code: "timeout" } : undefined);
       break;
     }
     const { kind, frames } = sse.push(bytes);
@@ -63,10 +75,11 @@ export async function relay(
     if (stream.hasReleased && !hasAnswered) line.onAnswer();
     hasAnswered = stream.hasReleased;
     const newTokens = stream.outputChunks - seenTokens;
-    if (seenTokens === 0 && newTokens > 0) line.onFirstToken(nowMs);
+    if (!hasBegun && newTokens > 0) line.onFirstToken(nowMs);
+    hasBegun ||= newTokens > 0;
     timeline.tokens(newTokens, nowMs);
     seenTokens += newTokens;
-    if (kind === "event-too-large") text += stream.fail({ code: "upstream_error" });
+    if (kind === "event-too-large") text += stream.breakOff();
     if (stream.isOver) break;
     if (text !== "") {
       // oxlint-disable-next-line no-await-in-loop -- it waits at most once
@@ -79,10 +92,10 @@ export async function relay(
     if (frames.length === 0 || !stream.hasReleased) continue;
     const heardAtMs = Date.now();
     watch.expectBy(heardAtMs + (stream.isFinished ? limits.finishGraceMs : limits.stallMs));
-    if (stream.isFinished) stall.clear();
-    else stall.set(heardAtMs + Math.min(line.stallMarkMs, limits.stallMs));
+    if (stream.isFinished) stalls.end();
+    else stalls.heard(heardAtMs);
   }
-  stall.clear();
+  stalls.end();
   await reader.cancel().catch(() => {});
   return text;
 }

@@ -1,11 +1,14 @@
 import { createHmac } from "node:crypto";
 import type { Dispatch } from "../src/pool/offer.ts";
+import { CONTINUATION_MEMBER } from "../src/protocol/continuation.ts";
 import { ENGINE_HEADERS } from "../src/protocol/headers.ts";
 import type { TenantId } from "../src/protocol/ids.ts";
+import { editMembers } from "../src/protocol/json-text.ts";
 import { encodeTraceparent } from "../src/protocol/trace-context.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
 import { paceMs } from "../src/slo/deadlines.ts";
 import { faultOfStatus, upstreamFailure } from "../src/protocol/upstream-problem.ts";
+import type { InterruptedAnswer } from "../src/streaming/interrupted-answer.ts";
 import type { Call } from "./call.ts";
 import { foreignHeaders } from "./foreign-headers.ts";
 import { readBody } from "./read-body.ts";
@@ -13,7 +16,12 @@ import type { Settings } from "./settings.ts";
 
 /** A replica's answer of status 200, or why there is none. */
 export type ReplicaAnswer =
-  | { readonly kind: "answered"; readonly body: ReadableStream<Uint8Array> }
+  | {
+      readonly kind: "answered";
+      readonly body: ReadableStream<Uint8Array>;
+      /** Whether its chunks say which tokens they are from. */
+      readonly tellsTokens: boolean;
+    }
   | { readonly kind: "unusable"; readonly fault: UpstreamFault };
 
 const ERROR_BYTES_MAX = 65_536;
@@ -30,10 +38,13 @@ export async function askReplica(
   { dispatch, signal }: { readonly dispatch: Dispatch; readonly signal: AbortSignal },
   settings: Settings,
 ): Promise<ReplicaAnswer> {
+  const { interrupted } = call.record;
+  // The pool's servers may have become others since the answer began.
+  if (interrupted !== undefined && dispatch.plain !== undefined) return CANNOT_GO_ON;
   const request: RequestInit = {
     method: "POST",
     headers: { ...plainHeaders(call), ...ownHeaders(call, dispatch, settings) },
-    body: call.upstreamBody,
+    body: interrupted === undefined ? call.upstreamBody : continuedBody(call, interrupted),
     // Following one would send the secret wherever the replica says.
     redirect: "manual",
     signal,
@@ -43,6 +54,17 @@ export async function askReplica(
   const response = await fetch(url, request).catch(() => undefined);
   if (response === undefined) return { kind: "unusable", fault: upstreamFailure(true) };
   return readHead(call, response, dispatch.plain !== undefined);
+}
+
+/** Nothing is wrong with a replica of another version, and others may be of this one. */
+const CANNOT_GO_ON: ReplicaAnswer = {
+  kind: "unusable",
+  fault: { ...upstreamFailure(true), kind: "overload" },
+};
+
+/** The client's request, to be gone on with. */
+function continuedBody({ upstreamBody }: Call, { continuation }: InterruptedAnswer): string {
+  return editMembers(upstreamBody, { [CONTINUATION_MEMBER]: JSON.stringify(continuation) });
 }
 
 /** What any server is sent. */
@@ -69,6 +91,7 @@ function ownHeaders(call: Call, dispatch: Dispatch, settings: Settings): Record<
       [ENGINE_HEADERS.deadlineMs]: String(Math.max(0, Math.floor(dispatch.firstTokenBudgetMs))),
     }),
     ...(tbtMs < Infinity && { [ENGINE_HEADERS.tbtMs]: String(tbtMs) }),
+    ...(call.isContinuable && { [ENGINE_HEADERS.tellTokens]: "1" }),
     [ENGINE_HEADERS.dispatch]: dispatch.dispatch,
   };
 }
@@ -91,7 +114,14 @@ async function readHead(
   const wanted = call.isStreamed ? "text/event-stream" : "application/json";
   const { body, status } = response;
   if (status === 200 && body !== null && type.startsWith(wanted)) {
-    return { kind: "answered", body };
+    const toldTokens = call.isContinuable ? response.headers.get(ENGINE_HEADERS.tellTokens) : null;
+    const emittedTokens = call.record.interrupted?.continuation.token_ids.length ?? 0;
+    if (emittedTokens === 0 || toldTokens === String(emittedTokens)) {
+      return { kind: "answered", body, tellsTokens: toldTokens !== null };
+    }
+    // One that has not gone on has begun anew, and the client would read all of it twice.
+    await body.cancel().catch(() => {});
+    return CANNOT_GO_ON;
   }
   if (status === 200) {
     await body?.cancel().catch(() => {});

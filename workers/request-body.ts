@@ -1,3 +1,4 @@
+import { CONTINUATION_MEMBER } from "../src/protocol/continuation.ts";
 import { parseJsonObject } from "../src/protocol/json-object.ts";
 import { editMembers } from "../src/protocol/json-text.ts";
 import type { Operation, RequestOutline } from "../src/protocol/operation.ts";
@@ -24,7 +25,8 @@ export async function readRequestBody(
 
 /**
  * Writes the body for a replica: the client's own text, but for what the gateway decides. The salt
- * travels in a header, derived; a priority is the tenant's to have and not the client's to ask for;
+ * travels in a header, derived; a priority is the tenant's to have and not the client's to ask for, nor
+ * is it to make up what an answer begins with;
  * and of a stream the gateway always wants the counts. Strict servers refuse `stream_options` in
  * any other request.
  */
@@ -32,6 +34,7 @@ export function upstreamBodyOf({ json, outline }: RequestBody, upstreamModel: st
   const streamOptions = { ...outline.streamOptions, include_usage: true };
   return editMembers(json, {
     model: JSON.stringify(upstreamModel),
+    [CONTINUATION_MEMBER]: undefined,
     cache_salt: undefined,
     priority: undefined,
     stream_options: outline.isStreamed ? JSON.stringify(streamOptions) : undefined,

@@ -32,6 +32,7 @@ export function logCall(call: {
     missed: attainment?.kind === "missed" ? attainment.missed.join(" ") : undefined,
     replicaId: record.replicaId,
     attempts: record.attempts,
+    continuations: record.continuations,
     uploadMs: record.uploadMs,
     queuedMs: record.queuedMs,
     isInProfile: record.isInProfile,

@@ -13,11 +13,13 @@ import type { Settings } from "./settings.ts";
 import type { Serving } from "./try-replica.ts";
 import { endingOfFailure } from "./usage-ending-of.ts";
 
-/** Replicas that one call may be given to where its tenant says nothing, hedges too, before its client has seen anything. */
+/** Replicas that one call may be given to where its tenant says nothing, hedges too, before and behind its first token. */
 const ATTEMPTS_MAX = 3;
 
 /** What earlier attempts came to. */
 interface Failures {
+  readonly attempts: number;
+  /** That have failed since the client got something, the one among them that it got that from. */
   readonly replicaIds: readonly ReplicaId[];
   /** Of the latest one. */
   readonly fault: UpstreamFault;
@@ -26,7 +28,7 @@ interface Failures {
 /**
  * Takes a call from its tenant's permit to its answer's end. When a replica fails, or does not begin
  * in time, before the client has seen anything, it is left out and the call offered once more with
- * what is left of its time.
+ * what is left of its time; so is one whose answer another replica can go on with.
  *
  * Throws a `GatewayError` when no answer has begun. Whatever happens, permit and lease are given
  * back, and before the client can see the end: its next request must not find its own place taken.
@@ -47,8 +49,8 @@ export async function serveCall(
 async function tryReplicas(serving: Serving, env: Env, before?: Failures): Promise<void> {
   const lease = await acquireAnother(serving.call, env, before);
   const { attemptsMax = ATTEMPTS_MAX } = serving.call.tenant;
-  const replicaIdsBefore = before?.replicaIds ?? [];
-  const round = new AttemptRound(serving, attemptsMax - replicaIdsBefore.length);
+  const attemptsBefore = before?.attempts ?? 0;
+  const round = new AttemptRound(serving, attemptsMax - attemptsBefore);
   const { attempt, replicaIds: replicaIdsNow } = await round.run(lease);
   if (attempt.kind === "answered") return;
   if (attempt.kind === "displaced") {
@@ -57,11 +59,14 @@ async function tryReplicas(serving: Serving, env: Env, before?: Failures): Promi
     return;
   }
   const { fault } = attempt;
-  const replicaIds = [...replicaIdsBefore, ...replicaIdsNow];
-  if (!fault.isRetryable || replicaIds.length >= attemptsMax) {
-    throw new GatewayError(fault.problem);
-  }
-  await tryReplicas(serving, env, { replicaIds, fault });
+  const attempts = attemptsBefore + replicaIdsNow.length;
+  if (!fault.isRetryable || attempts >= attemptsMax) throw new GatewayError(fault.problem);
+  // Whoever failed before has had the time that this one has answered to recover.
+  const replicaIds =
+    attempt.kind === "interrupted"
+      ? [attempt.replicaId]
+      : [...(before?.replicaIds ?? []), ...replicaIdsNow];
+  await tryReplicas(serving, env, { attempts, replicaIds, fault });
 }
 
 /** That there is no other replica is true, but not why the client gets no answer. */

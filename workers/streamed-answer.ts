@@ -1,3 +1,4 @@
+import type { Problem } from "../src/protocol/errors.ts";
 import { upstreamFailure } from "../src/protocol/upstream-problem.ts";
 import type { AnswerMetrics } from "../src/protocol/answer-metrics.ts";
 import { toAnswerMetrics } from "../src/protocol/answer-metrics.ts";
@@ -7,47 +8,83 @@ import type { AnswerTimes } from "../src/streaming/token-stream.ts";
 import { TokenStream } from "../src/streaming/token-stream.ts";
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
+import type { CallWatch } from "./call-watch.ts";
 import type { ClientStream } from "./client-stream.ts";
 import type { TextSink } from "./paced-client.ts";
 import { PacedClient } from "./paced-client.ts";
-import type { ReceiveAnswer } from "./reception.ts";
+import type { AttemptLine, Delivery, ReceiveAnswer } from "./reception.ts";
 import type { RelayLimits } from "./relay.ts";
 import { relay } from "./relay.ts";
+
+/** How the answer to a call reaches its client. */
+export interface StreamedReception {
+  readonly receive: ReceiveAnswer;
+  /** Ends it with a problem, behind what there is of it. */
+  readonly fail: (problem: Problem) => Promise<void>;
+}
 
 /** A tenant may set its own `stallMs`. */
 const RELAY_LIMITS: RelayLimits = { stallMs: 10_000, unreadMs: 60_000, finishGraceMs: 2_000 };
 
-/** Passes an answer on token by token. */
-export function receiveStreamed(call: Call, client: ClientStream): ReceiveAnswer {
+/** Passes an answer on token by token, be it in parts of several replicas. */
+export function receiveStreamed(call: Call, client: ClientStream): StreamedReception {
   const { watch, record, timeline } = call;
-  return async (body, line) => {
+  const sink = sinkOf(call, client);
+  const { stallMs = RELAY_LIMITS.stallMs } = call.tenant.timeouts ?? {};
+  const limits = { ...RELAY_LIMITS, stallMs };
+  const receive: ReceiveAnswer = async (body, line) => {
+    const { interrupted: continues } = record;
     const stream = new TokenStream({
       modelId: call.model.modelId,
       choiceCount: call.choiceCount,
       includeUsage: call.includeUsage,
       ...(call.includeMetrics && { metricsOf: (answer) => metricsOf(call, answer) }),
+      ...(line.tellsTokens && { tokensKeptMax: call.model.contextTokens }),
+      ...(continues !== undefined && { continues }),
     });
-    if (!line.signal.aborted) record.stream = stream;
+    // Until it has something new, an answer that goes on is what there is of it.
+    if (!line.signal.aborted && continues === undefined) record.stream = stream;
     const onAnswer = (): void => {
       // A copy that is asked beside this one may have begun its answer since.
       record.stream = stream;
       line.onAnswer();
     };
-    const { stallMs = RELAY_LIMITS.stallMs } = call.tenant.timeouts ?? {};
-    const sink = sinkOf(call, client);
     const parties = { stream, client: sink, watch, timeline, line: { ...line, onAnswer } };
-    const lastText = await relay(body, parties, { ...RELAY_LIMITS, stallMs });
+    const lastText = await relay(body, parties, limits);
     if (stream.phase === "broken" && !stream.hasReleased) {
       const { problem = { code: "upstream_error" } } = stream;
       return { kind: "unusable", fault: { ...upstreamFailure(true), problem } };
     }
-    record.usage = stream.usage;
-    record.problem = stream.problem;
+    const deliver = (text: string): Delivery => {
+      record.usage = stream.usage;
+      record.problem = stream.problem;
+      const kind = stream.phase === "broken" ? "broken" : "complete";
+      return { kind, deliver: () => sink.end(text) };
+    };
+    const { interrupted, problem = { code: "upstream_error" } } = stream;
+    if (interrupted === undefined) return deliver(lastText);
+    await sendRest(lastText, sink, { line, watch, limits });
     return {
-      kind: stream.phase === "broken" ? "broken" : "complete",
-      deliver: () => sink.end(lastText),
+      kind: "interrupted",
+      answer: interrupted,
+      fault: { ...upstreamFailure(true), problem },
+      giveUp: () => deliver(stream.fail(problem)),
     };
   };
+  return { receive, fail: (problem) => sink.fail(problem) };
+}
+
+/** What came together with the failure is the client's all the same. */
+async function sendRest(
+  text: string,
+  sink: TextSink,
+  { line, watch, limits }: { line: AttemptLine; watch: CallWatch; limits: RelayLimits },
+): Promise<void> {
+  if (text === "") return;
+  await line.recorded;
+  watch.expectBy(Date.now() + limits.unreadMs);
+  await sink.send(text);
+  watch.expectBy(Date.now() + limits.stallMs);
 }
 
 /** A pace is kept where one was promised. */

@@ -1,10 +1,11 @@
 import type { Dispatch, Outcome } from "../src/pool/offer.ts";
+import type { ReplicaId } from "../src/protocol/ids.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
 import { attemptLimitMs } from "../src/slo/attempt-limit.ts";
 import { e2eLimitMs, stallMarkMs } from "../src/slo/deadlines.ts";
 import type { HeldLease } from "./acquire.ts";
 import type { HeldPermit } from "./acquire-permit.ts";
-import { outcomeOf, outcomeOfCopy } from "./attempt-outcome.ts";
+import { outcomeOf, outcomeOfCopy, outcomeOfPart } from "./attempt-outcome.ts";
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
 import type { PendingHeads } from "./pending-heads.ts";
@@ -31,12 +32,22 @@ export interface AttemptCopy {
   /** To be told before the client is given anything of it. */
   readonly answers: () => void;
   /** To be told when it can give the client nothing more, or has. Tells who may still answer. */
-  readonly leaves: () => { readonly isLastCopy: boolean; readonly isLastAttempt: boolean };
+  readonly leaves: () => {
+    readonly isLastCopy: boolean;
+    readonly isLastAttempt: boolean;
+    /** Whether another replica may be asked at all. */
+    readonly hasAttemptsLeft: boolean;
+  };
 }
 
-/** How an attempt ended: with an answer, with none, or with the slot taken back. */
+/** How an attempt ended: with an answer, with a part of one, with none, or with the slot taken back. */
 export type Attempt =
   | { readonly kind: "answered" }
+  | {
+      readonly kind: "interrupted";
+      readonly fault: UpstreamFault;
+      readonly replicaId: ReplicaId;
+    }
   | { readonly kind: "failed"; readonly fault: UpstreamFault }
   | { readonly kind: "displaced" };
 
@@ -51,8 +62,15 @@ export async function tryReplica(serving: Serving, copy: AttemptCopy): Promise<A
   let outcome: Outcome = { kind: "abandoned" };
   const displaced = displacementSignal(call, lease);
   try {
-    const received = await receiveAnswer(serving, copy, displaced);
-    const { isLastCopy, isLastAttempt } = copy.leaves();
+    const reading = await receiveAnswer(serving, copy, displaced);
+    const { isLastCopy, isLastAttempt, hasAttemptsLeft } = copy.leaves();
+    if (reading.kind === "interrupted" && hasAttemptsLeft && call.watch.problem === undefined) {
+      const { answer, fault } = reading;
+      outcome = outcomeOfPart(call, reading);
+      call.record.interrupted = answer;
+      return { kind: "interrupted", fault, replicaId: lease.dispatch.replicaId };
+    }
+    const received = reading.kind === "interrupted" ? reading.giveUp() : reading;
     if (received.kind !== "unusable") {
       outcome = outcomeOf(call, received, true);
       const leaseSettled = lease.settle(outcome);
@@ -103,12 +121,18 @@ export function attemptLimitOf(
 
 function noteAttempt(call: Call, dispatch: Dispatch): void {
   call.record.attempts += 1;
+  if (call.record.interrupted !== undefined) call.record.continuations += 1;
   noteDispatch(call, dispatch, Date.now());
 }
 
-/** Of two copies the last one sent is noted, until one of them answers. */
+/**
+ * Of two copies the last one sent is noted, until one of them answers. What was foreseen of an answer stays
+ * with where it began.
+ */
 function noteDispatch({ record }: Call, dispatch: Dispatch, dispatchedAtMs: number): void {
   record.replicaId = dispatch.replicaId;
+  record.ownDispatchedAtMs = dispatchedAtMs;
+  if (record.interrupted !== undefined) return;
   record.dispatchedAtMs = dispatchedAtMs;
   record.isInProfile = dispatch.isInProfile;
   const ttftMs = dispatchedAtMs - startedAtMs(record) + dispatch.forecast.ttftMs;
@@ -138,6 +162,8 @@ async function receiveAnswer(
     onFirstToken,
     stallMarkMs: stallMarkMs(call.tenant.targets, dispatch.forecast.tpotMs),
     onStall: () => void lease.stalled(),
+    tellsTokens: answer.tellsTokens,
+    prospects: () => lease.prospects([]),
   });
 }
 

@@ -5,8 +5,8 @@ import type { Call } from "./call.ts";
  * What a call took of its tenant's tokens that has an answer, be it broken. Without the replica's own
  * counts a chunk is a token, and of an answer that came whole nobody can say what was made of it.
  */
-export function endingOfAnswer({ record, promptTokens }: Call): UsageEnding {
-  const { usage, stream } = record;
+export function endingOfAnswer({ record, ...estimate }: Call): UsageEnding {
+  const { usage, stream, interrupted } = record;
   if (usage !== undefined) {
     return {
       kind: "counted",
@@ -16,16 +16,19 @@ export function endingOfAnswer({ record, promptTokens }: Call): UsageEnding {
     };
   }
   if (stream === undefined) return { kind: "unknown" };
+  const { prompt_tokens: promptTokens = estimate.promptTokens } = interrupted?.continuation ?? {};
   return { kind: "estimated", promptTokens, outputTokens: stream.outputTokens, cachedTokens: 0 };
 }
 
 /**
  * What a call took that ends without an answer: nothing when it never reached a replica, and nothing
- * but the request where a replica failed. Who leaves has made one compute all the same.
+ * but the request where a replica failed. Who leaves has made one compute all the same, and who has a part
+ * of an answer that nobody could go on with has that.
  */
 export function endingOfFailure(call: Call): UsageEnding {
   const { record, watch } = call;
   if (record.attempts === 0) return { kind: "refunded" };
-  if (watch.reason === "client-gone") return endingOfAnswer(call);
+  const hasPart = record.interrupted !== undefined;
+  if (watch.reason === "client-gone" || hasPart) return endingOfAnswer(call);
   return { kind: "counted", promptTokens: 0, outputTokens: 0, cachedTokens: 0 };
 }

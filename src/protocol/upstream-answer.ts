@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { AnswerProgress, PROGRESS_MEMBER } from "./continuation.ts";
 import { ANSWER_CHOICES_MAX } from "./generation-parameters.ts";
 
 const Count = z.int().min(0);
@@ -14,8 +15,14 @@ export type UpstreamUsage = z.infer<typeof UpstreamUsage>;
 // Counts that cannot be read are counts that are missing; the answer itself may be fine.
 const Usage = z.nullish(UpstreamUsage).catch(undefined);
 
+// What nobody can make sense of cannot be gone on with either; the answer itself may be fine.
+const Progress = z.nullish(AnswerProgress).catch(undefined);
+
 /** What the gateway reads of one chunk of a streamed answer. All else is passed on as text. */
 export const UpstreamChunk = z.object({
+  id: z.nullish(z.string()).catch(undefined),
+  created: z.nullish(z.number()).catch(undefined),
+  [PROGRESS_MEMBER]: Progress,
   choices: z
     .array(
       z.object({

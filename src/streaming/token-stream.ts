@@ -1,14 +1,18 @@
 import { assert } from "../base/assert.ts";
 import type { AnswerMetrics } from "../protocol/answer-metrics.ts";
 import type { Problem } from "../protocol/errors.ts";
-import { toErrorEnvelope } from "../protocol/errors.ts";
 import type { ModelId } from "../protocol/ids.ts";
+import { PROGRESS_MEMBER } from "../protocol/continuation.ts";
 import { editMembers } from "../protocol/json-text.ts";
 import type { SseFrame } from "../protocol/sse.ts";
 import { encodeSseFrame } from "../protocol/sse.ts";
 import type { UpstreamUsage } from "../protocol/upstream-answer.ts";
 import { carriesOutput, isFailedFinish, UpstreamChunk } from "../protocol/upstream-answer.ts";
 import { problemInAnswer } from "../protocol/upstream-problem.ts";
+import { EmittedTokens } from "./emitted-tokens.ts";
+import { encodeErrorFrame } from "./error-frame.ts";
+import type { AnswerIdentity, InterruptedAnswer } from "./interrupted-answer.ts";
+import { identityMembers, identityOf } from "./interrupted-answer.ts";
 
 /** What the client asked for, as far as it shapes the stream it gets. */
 export interface TokenStreamOptions {
@@ -19,6 +23,13 @@ export interface TokenStreamOptions {
   readonly includeUsage: boolean;
   /** What the client is told beside the counts of the whole answer; absent: nothing. */
   readonly metricsOf?: (answer: AnswerTimes) => AnswerMetrics | undefined;
+  /**
+   * Present where the replica says which tokens its chunks are from, so that another one can go on: so many
+   * are kept at the most.
+   */
+  readonly tokensKeptMax?: number;
+  /** The answer that this replica goes on with. */
+  readonly continues?: InterruptedAnswer;
 }
 
 /** When the output of a whole answer came, and how much it was. */
@@ -28,10 +39,11 @@ export interface AnswerTimes {
   readonly outputTokens: number;
 }
 
-/** `streaming` begins with the first token; the last two are final. */
-export type TokenStreamPhase = "opened" | "streaming" | "ended" | "broken";
+/** `streaming` begins with the first token; `ended` and `broken` are final. */
+export type TokenStreamPhase = "opened" | "streaming" | "interrupted" | "ended" | "broken";
 
 const DONE = "[DONE]";
+const UPSTREAM_ERROR: Problem = { code: "upstream_error" };
 /** Role chunks of 128 choices are below this; a server that sends more before a token is broken. */
 const HELD_CHARACTERS_MAX = 262_144;
 
@@ -45,9 +57,15 @@ const HELD_CHARACTERS_MAX = 262_144;
  *
  * Nothing comes out before the first token, so that until then the answer can still be taken from
  * another replica, and so that clients who time the first chunk time a token.
+ *
+ * Where the replica says its tokens, nothing comes out that they do not account for. When it fails, the
+ * answer is interrupted rather than broken: the client has what those tokens are, and another stream may go
+ * on behind them as if it were this one.
  */
 export class TokenStream {
   readonly #options: TokenStreamOptions;
+  readonly #tokens: EmittedTokens | undefined;
+  #identity: AnswerIdentity | undefined;
   #phase: TokenStreamPhase = "opened";
   /** Chunks that came before the first token. */
   #held = "";
@@ -57,22 +75,54 @@ export class TokenStream {
   #outputChunks = 0;
   #usage: UpstreamUsage | undefined;
   #firstTokenAtMs: number | undefined;
+  /** Of this replica. */
+  #ownFirstTokenAtMs: number | undefined;
   #lastTokenAtMs: number | undefined;
   #tbtMaxMs = 0;
   #problem: Problem | undefined;
 
   constructor(options: TokenStreamOptions) {
     assert(options.choiceCount >= 1, "an answer has at least one choice");
+    const { tokensKeptMax, continues } = options;
     this.#options = options;
+    if (tokensKeptMax !== undefined) {
+      this.#tokens = new EmittedTokens(tokensKeptMax, continues?.continuation);
+    }
+    if (continues === undefined) return;
+    this.#identity = continues.identity;
+    this.#firstTokenAtMs = continues.firstTokenAtMs;
+    this.#lastTokenAtMs = continues.lastTokenAtMs;
+    this.#tbtMaxMs = continues.tbtMaxMs;
+    this.#outputChunks = continues.outputChunks;
+  }
+
+  /** The answer that this replica goes on with. */
+  get continues(): InterruptedAnswer | undefined {
+    return this.#options.continues;
+  }
+
+  /** What another replica can go on with; `undefined` unless the answer is interrupted. */
+  get interrupted(): InterruptedAnswer | undefined {
+    const continuation = this.#tokens?.continuation;
+    if (this.#phase !== "interrupted" || continuation === undefined) return undefined;
+    const firstTokenAtMs = this.#firstTokenAtMs ?? 0;
+    return {
+      continuation,
+      identity: this.#identity ?? {},
+      firstTokenAtMs,
+      lastTokenAtMs: this.#lastTokenAtMs ?? firstTokenAtMs,
+      tbtMaxMs: this.#tbtMaxMs,
+      outputChunks: this.#outputChunks,
+    };
   }
 
   get phase(): TokenStreamPhase {
     return this.#phase;
   }
 
-  /** Whether the answer is over for the client, well or badly. */
+  /** Whether nothing more comes of this replica. */
   get isOver(): boolean {
-    return this.#phase === "ended" || this.#phase === "broken";
+    return this.#phase !== "opened" && this.#phase !== "streaming";
   }
 
   /** Whether all text is there, so that only counts and the end marker can still come. */
@@ -90,6 +140,17 @@ export class TokenStream {
     return this.#firstTokenAtMs;
   }
 
+  /** The same of what this replica made, where it goes on with what another one began. */
+  get ownFirstTokenAtMs(): number | undefined {
+    return this.#ownFirstTokenAtMs;
+  }
+
+  /** From this replica's first chunk with output to its last one. */
+  get ownDecodeMs(): number | undefined {
+    if (this.#ownFirstTokenAtMs === undefined) return undefined;
+    return (this.#lastTokenAtMs ?? this.#ownFirstTokenAtMs) - this.#ownFirstTokenAtMs;
+  }
+
   /** The longest gap between two chunks with output. */
   get tbtMaxMs(): number {
     return this.#tbtMaxMs;
@@ -105,12 +166,13 @@ export class TokenStream {
     return this.#outputChunks;
   }
 
-  /** Output so far: exact once the replica has counted, before that one chunk is one token. */
+  /** Output so far: exact where the replica tells its tokens or has counted, else one chunk is one token. */
   get outputTokens(): number {
-    return this.usage?.completion_tokens ?? this.#outputChunks;
+    const toldTokens = this.#tokens?.count ?? 0;
+    return this.usage?.completion_tokens ?? (toldTokens > 0 ? toldTokens : this.#outputChunks);
   }
 
-  /** Why the answer is broken. */
+  /** Why the answer is broken, or interrupted. */
   get problem(): Problem | undefined {
     return this.#problem;
   }
@@ -122,23 +184,34 @@ export class TokenStream {
     if (frame.data.trim() === DONE) return this.#finish(this.#finishedChoices.size);
     const body = parseJson(frame.data);
     const problem = problemInAnswer(body);
-    if (problem !== undefined) return this.fail(problem);
+    if (problem !== undefined) return this.breakOff(problem);
     const chunk = UpstreamChunk.safeParse(body);
-    if (frame.event === "error" || !chunk.success) return this.fail({ code: "upstream_error" });
+    if (frame.event === "error" || !chunk.success) return this.breakOff();
     if (chunk.data.choices.some((choice) => isFailedFinish(choice.finish_reason))) {
-      return this.fail({ code: "upstream_error" });
+      return this.breakOff();
     }
     return this.#take(chunk.data, frame.data, nowMs);
   }
 
   /** The replica's bytes ended without its end marker: a whole answer ends well all the same. */
-  end(): string {
-    return this.isOver ? "" : this.#finish(this.#options.choiceCount);
+  end(problem: Problem = UPSTREAM_ERROR): string {
+    return this.isOver ? "" : this.#finish(this.#options.choiceCount, problem);
   }
 
-  /** Breaks the answer with one error event, unless it is over. */
-  fail(problem: Problem): string {
+  /** The replica cannot go on: interrupts an answer that another one could go on with, breaks any other. */
+  breakOff(problem: Problem = UPSTREAM_ERROR): string {
     if (this.isOver) return "";
+    // Our engine's word for a request that breaks it, here or elsewhere.
+    const isOfRequest = problem.code === "internal_error";
+    const canGoOn = this.#hasReleased && !this.isFinished && !isOfRequest;
+    if (!canGoOn || this.#tokens?.continuation === undefined) return this.fail(problem);
+    [this.#phase, this.#problem, this.#held] = ["interrupted", problem, ""];
+    return "";
+  }
+
+  /** Breaks the answer with one error event, unless its end was told. */
+  fail(problem: Problem): string {
+    if (this.#phase === "ended" || this.#phase === "broken") return "";
     this.#phase = "broken";
     this.#problem = problem;
     // What was held is no answer, and the error says all there is to say.
@@ -147,11 +220,9 @@ export class TokenStream {
   }
 
   /** An end marker vouches for choices that were never begun: some servers ignore `n`. */
-  #finish(choiceCountMin: number): string {
+  #finish(choiceCountMin: number, problem?: Problem): string {
     const isWhole = this.#openChoices.size === 0 && this.#finishedChoices.size > 0;
-    if (!isWhole || this.#finishedChoices.size < choiceCountMin) {
-      return this.fail({ code: "upstream_error" });
-    }
+    if (!isWhole || this.#finishedChoices.size < choiceCountMin) return this.breakOff(problem);
     this.#phase = "ended";
     return this.#release() + encodeSseFrame({ data: DONE });
   }
@@ -167,15 +238,21 @@ export class TokenStream {
         this.#finishedChoices.add(index);
       }
     }
+    this.#identity ??= identityOf(chunk);
     this.#held += this.#rewrite(chunk, json);
-    if (this.#phase === "streaming" || this.isFinished) return this.#release();
-    return this.#held.length > HELD_CHARACTERS_MAX ? this.fail({ code: "upstream_error" }) : "";
+    const progress = chunk[PROGRESS_MEMBER] ?? undefined;
+    if (progress !== undefined) this.#tokens?.add(progress);
+    // It came together with the chunk behind it, and is accounted for with that one.
+    const isPart = progress === undefined && this.#tokens?.isKept === true;
+    if (this.isFinished || (this.#phase === "streaming" && !isPart)) return this.#release();
+    return this.#held.length > HELD_CHARACTERS_MAX ? this.breakOff() : "";
   }
 
   #stamp(nowMs: number): void {
     this.#outputChunks++;
     this.#phase = "streaming";
     this.#firstTokenAtMs ??= nowMs;
+    this.#ownFirstTokenAtMs ??= nowMs;
     this.#tbtMaxMs = Math.max(this.#tbtMaxMs, nowMs - (this.#lastTokenAtMs ?? nowMs));
     this.#lastTokenAtMs = nowMs;
   }
@@ -189,6 +266,8 @@ export class TokenStream {
     const metrics = includeUsage && hasUsage ? this.#metrics() : undefined;
     const data = editMembers(json, {
       model,
+      [PROGRESS_MEMBER]: undefined,
+      ...(this.continues !== undefined && identityMembers(this.continues.identity)),
       ...(!includeUsage && { usage: undefined }),
       ...(metrics !== undefined && { metrics: JSON.stringify(metrics) }),
     });
@@ -209,11 +288,6 @@ export class TokenStream {
     this.#hasReleased ||= text !== "";
     return text;
   }
-}
-
-/** Writes the error event that ends a stream whose status has already been sent as 200. */
-export function encodeErrorFrame(problem: Problem): string {
-  return encodeSseFrame({ event: "error", data: JSON.stringify(toErrorEnvelope(problem)) });
 }
 
 function parseJson(text: string): unknown {

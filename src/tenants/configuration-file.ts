@@ -187,6 +187,9 @@ export const TenantSection = section({
   limits: LimitsSection.exactOptional(),
   timeouts: TimeoutsSection.exactOptional(),
   attempts: countNotation("attempts", { min: attemptsMin, max: attemptsMax }).exactOptional(),
+  continuation: notation("true or false", (found) =>
+    typeof found === "boolean" ? found : undefined,
+  ).exactOptional(),
 });
 export type TenantSection = z.infer<typeof TenantSection>;
 

@@ -64,7 +64,7 @@ function resolve(
       ...limitsOfModels(poolId, file),
     })),
     tenants: tenants.map(([tenantId, tenant]) => {
-      const { models, class: className, attempts: attemptsMax } = tenant;
+      const { models, class: className, attempts: attemptsMax, continuation } = tenant;
       const targets = classes.get(className);
       assert(targets !== undefined, "a class that a tenant names was found to exist");
       return {
@@ -76,6 +76,7 @@ function resolve(
         ...limitsMaxOf(tenant.limits),
         ...(tenant.timeouts !== undefined && { timeouts: resolveTimeouts(tenant.timeouts) }),
         ...(attemptsMax !== undefined && { attemptsMax }),
+        ...(continuation !== undefined && { continuation }),
       };
     }),
     keys: tenants.flatMap(([tenantId, tenant]) =>

@@ -149,12 +149,14 @@ export const LiveTenant = z.strictObject({
     .exactOptional(),
   tokensPerMonthMax: z.int().positive().max(CONFIGURATION_LIMITS.tokensPerMonthMax).exactOptional(),
   timeouts: LiveTimeouts.exactOptional(),
-  /** Replicas that one call may be given to, all of them before its first token. */
+  /** Replicas that one call may be given to. */
   attemptsMax: z
     .int()
     .min(CONFIGURATION_LIMITS.attemptsMin)
     .max(CONFIGURATION_LIMITS.attemptsMax)
     .exactOptional(),
+  /** Whether another replica goes on with a streamed answer when one fails under way; absent: it breaks. */
+  continuation: z.boolean().exactOptional(),
 });
 export type LiveTenant = z.infer<typeof LiveTenant>;
 

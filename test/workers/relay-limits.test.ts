@@ -60,6 +60,8 @@ function aRelay() {
     signal,
     recorded: Promise.resolve(),
     onAnswer: () => {},
+    tellsTokens: false,
+    prospects: async () => undefined,
     onFirstToken: () => {},
     stallMarkMs: STALL_MARK_MS,
     onStall,

@@ -61,6 +61,8 @@ function relayed(body: ReadableStream<Uint8Array>) {
     onFirstToken: () => {},
     stallMarkMs: 60_000,
     onStall: () => {},
+    tellsTokens: false,
+    prospects: async () => undefined,
   };
   const tail = relay(body, { stream, client, watch, timeline, line }, LIMITS);
   const ended = tail.then((text) => client.end(text)).finally(() => watch.dispose());

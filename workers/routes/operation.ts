@@ -68,7 +68,8 @@ function answerStreamed(
     if (watch.reason === "client-gone") void client.abort();
   });
   const call = { ...checked, watch, record, timeline: newTimeline(checked, record) };
-  run(c, call, receiveStreamed(call, client), (problem) => client.fail(problem));
+  const { receive, fail } = receiveStreamed(call, client);
+  run(c, call, receive, fail);
   return client.response;
 }
 
