@@ -165,8 +165,14 @@ export class RunningStack {
     });
   }
 
+  /** What the gateway tells Prometheus. */
+  async metrics(): Promise<string> {
+    const headers = { authorization: `Bearer ${this.secrets.SLUICE_ADMIN_KEY}` };
+    return (await fetch(`${this.gatewayUrl}/metrics`, { headers })).text();
+  }
+
   /** Yields the frames of a long streamed answer as they come, without a client that hides any. */
-  async *streamStory(tenant: string): AsyncGenerator<SseFrame> {
+  async *streamStory(tenant: string, change: object = {}): AsyncGenerator<SseFrame> {
     const response = await fetch(`${this.gatewayUrl}/v1/chat/completions`, {
       method: "POST",
       headers: {
@@ -178,6 +184,7 @@ export class RunningStack {
         stream: true,
         temperature: 0,
         messages: [{ role: "user", content: "Tell me a very long story." }],
+        ...change,
       }),
     });
     if (response.status !== 200) throw new Error(await response.text());
