@@ -6,7 +6,7 @@ import type { LeaseId, ReplicaId, RequestId } from "../../../src/protocol/ids.ts
 import { aPool } from "../../support/pool-builders.ts";
 import { RandomCalls, TIGHT_LIMITS } from "./random-calls.ts";
 
-const SEEDS = Array.from({ length: 16 }, (_, index) => index + 1);
+const SEEDS = Array.from({ length: 24 }, (_, index) => index + 1);
 const CALLS = 300;
 
 /** What a caller of a pool may rely on, checked effect by effect. */
@@ -98,6 +98,11 @@ describe("a pool that is told anything in any order", () => {
       expect(pool.status(calls.nowMs)).toMatchObject({ queued: 0, leases: 0 });
       for (const { present } of pool.state.tenants.values()) expect(present).toBe(0);
       for (const [name, count] of verdicts.counts) seen.set(name, (seen.get(name) ?? 0) + count);
+      const { continuations } = pool.state.totals;
+      for (const [result, count] of Object.entries(continuations)) {
+        const name = `continuation-${result}`;
+        seen.set(name, (seen.get(name) ?? 0) + count);
+      }
     }
     // A law that no call could have broken proves nothing: each verdict occurs.
     for (const verdict of [
@@ -112,6 +117,9 @@ describe("a pool that is told anything in any order", () => {
       "no-replica",
       "unattainable",
       "withdrawn",
+      "continuation-completed",
+      "continuation-failed",
+      "continuation-refused",
     ]) {
       expect([verdict, (seen.get(verdict) ?? 0) > 0]).toEqual([verdict, true]);
     }

@@ -165,6 +165,16 @@ describe("parseConfiguration()", () => {
     expect(tenant?.timeouts).toEqual({ totalMs: 120_000, firstTokenMs: 600 });
   });
 
+  test.each([true, false])(
+    "resolves whether a tenant's answers go on elsewhere: %j",
+    (continuation) => {
+      const text = MINIMAL.replace("class: chat", `class: chat, continuation: ${continuation}`);
+      expect(parse(text)).toMatchObject({ configuration: { tenants: [{ continuation }] } });
+      const plain = parse(MINIMAL);
+      expect(JSON.stringify(plain)).not.toContain("continuation");
+    },
+  );
+
   test("one server is there once, however its URL is spelled", () => {
     const document = parseYaml(MINIMAL);
     document.pools.local = {
@@ -229,7 +239,7 @@ describe("parseConfiguration()", () => {
       'models.tiny.context: expected a number of tokens from 1 to 10000000, such as 64 or 1k, found "many"',
       'pools.local.engine: expected sluice or openai (other engines are not supported yet), found "vllm"',
       "pools.local.replicas: expected a list of 1 to 128 replicas, found an empty list",
-      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits, timeouts, attempts',
+      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits, timeouts, attempts, continuation',
       "modles: unknown key \"modles\": did you mean 'models'?",
       "models.tiny.pool: expected the name of a pool, found \"locl\": did you mean 'local'?",
       "tenants.acme.models.0: expected the name of a model, found \"tny\": did you mean 'tiny'?",
@@ -273,6 +283,8 @@ describe("parseConfiguration()", () => {
     ["tenants.acme.timeouts.stall", 600, "auto, or a duration from 10ms to 10m"],
     ["tenants.acme.attempts", 1, "a number of attempts from 2 to 4"],
     ["tenants.acme.attempts", 5, "a number of attempts from 2 to 4"],
+    ["tenants.acme.continuation", "yes", "true or false"],
+    ["tenants.acme.continuation", 1, "true or false"],
     ["classes", { fast: { ttft: "300ms" } }, "one percentile with its limit"],
     ["classes", { fast: { ttft: {} } }, "one percentile with its limit"],
     ["classes", { fast: { ttft: { p50: "1s", p99: "2s" } } }, "one percentile with its limit"],
