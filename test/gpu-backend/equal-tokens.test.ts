@@ -49,9 +49,11 @@ function constraintsOf(
     ({ id, outputTokensMax }) => outputTokensMax > 0 && Number(id.split("-")[1]) % 3 === 0,
   );
   return new Map(
-    constrained.map(({ id, stopTokenIds }) => {
+    constrained.map(({ id, stopTokenIds, emittedTokens = [] }) => {
       const { vocabularyTokens } = executor;
-      return [id, new SumConstraint({ vocabularyTokens, stopTokenIds, completeEvery: 5 })];
+      const constraint = new SumConstraint({ vocabularyTokens, stopTokenIds, completeEvery: 5 });
+      for (const token of emittedTokens) constraint.accept(token);
+      return [id, constraint];
     }),
   );
 }
@@ -175,6 +177,29 @@ async function serveAlone(
   return alone;
 }
 
+/** The token events of an outcome, and its end. */
+const tokenIdsOf = (outcome: Outcome): number[] =>
+  outcome.flatMap((event) => (event.kind === "token" ? [event.tokenId] : []));
+
+/** The request to go on with an output behind its first `emittedCount` tokens. */
+function goOnBehind(
+  request: GenerateRequest,
+  outcome: Outcome,
+  emittedCount: number,
+): GenerateRequest {
+  const { promptLogprobsTop: _, ...asked } = request;
+  return { ...asked, emittedTokens: tokenIdsOf(outcome).slice(0, emittedCount) };
+}
+
+/** What is to be heard of an outcome by whoever has so many of its tokens. */
+function restOf(outcome: Outcome, emittedCount: number): Outcome {
+  let tokens = 0;
+  return outcome.filter(({ kind }) => {
+    if (kind === "token") tokens += 1;
+    return kind === "finished" || (kind === "token" && tokens > emittedCount);
+  });
+}
+
 describe.each(["f32", "int8"] as const)("with the bundled model in %s", (precision) => {
   let tokenizer: Tokenizer;
   let tight: OnnxExecutor;
@@ -217,6 +242,39 @@ describe.each(["f32", "int8"] as const)("with the bundled model in %s", (precisi
       ]);
       expect(happened.rowsMax).toBeGreaterThan(2);
       expect(Math.min(...Object.values(happened))).toBeGreaterThan(0);
+    },
+    MIXES_MS_MAX,
+  );
+
+  test(
+    "outputs that another engine began go on as they would have, behind any of their tokens",
+    async () => {
+      let lastCuts = 0;
+      for (const seed of SEEDS) {
+        const random = seededRandom(seed);
+        const requests = aMix(tokenizer, random).filter((request) => request.outputTokensMax > 0);
+        const alone = await serveAlone(roomy, requests);
+        const cuts = requests.map(({ id }) => {
+          const tokens = tokenIdsOf(alone.get(id) ?? []).length;
+          // The first and the last place count more than all between.
+          const draw = random();
+          if (draw < 0.2) return Math.min(1, tokens - 1);
+          return draw < 0.4 ? tokens - 1 : Math.floor(random() * tokens);
+        });
+        const going = requests.map((request, index) =>
+          goOnBehind(request, alone.get(request.id) ?? [], cuts[index] ?? 0),
+        );
+        const engine = anEngine(tight, { sequencesMax: 6, prefixCache: true });
+        const together = await serve(tight, engine, going);
+        for (const [index, { id }] of requests.entries()) {
+          const cut = cuts[index] ?? 0;
+          const rest = restOf(alone.get(id) ?? [], cut);
+          expect(together.outcomes.get(id), `seed ${seed}, ${id} behind ${cut}`).toEqual(rest);
+          if (rest.length === 2) lastCuts += 1;
+        }
+        expect(engine.load().usedBlocks).toBe(0);
+      }
+      expect(lastCuts).toBeGreaterThan(0);
     },
     MIXES_MS_MAX,
   );

@@ -169,9 +169,13 @@ class Mix {
   #disturb(): void {
     if (this.#random() < 0.3) this.#engine.kvArrived(`r${this.#upTo(REQUESTS_PER_MIX)}`);
     while (this.requests.size < REQUESTS_PER_MIX && this.#random() < 0.3) {
-      const request = this.#aRequest(`r${this.requests.size}`);
+      const asked = this.#aRequest(`r${this.requests.size}`);
+      const grammar = this.#aGrammar(asked);
+      const request = this.#goOn(asked, grammar);
       this.requests.set(request.id, request);
-      const constraint = this.#aConstraint(request);
+      const constraint = grammar && new SumConstraint(grammar);
+      for (const token of request.emittedTokens ?? []) constraint?.accept(token);
+      if (constraint !== undefined) this.constraints.push(constraint);
       this.#note(this.#engine.submit(request, this.#nowMs, constraint));
     }
     if (this.#random() >= this.#cancelRatio) return;
@@ -179,7 +183,11 @@ class Mix {
   }
 
   /** A constraint for some requests with an output; of those some run into a dead end. */
-  #aConstraint({ id, outputTokensMax, stopTokenIds }: GenerateRequest): SumConstraint | undefined {
+  #aGrammar({
+    id,
+    outputTokensMax,
+    stopTokenIds,
+  }: GenerateRequest): SumConstraintOptions | undefined {
     if (outputTokensMax === 0 || stopTokenIds.length === 0 || this.#random() < 0.5)
       return undefined;
     const grammar = {
@@ -189,9 +197,20 @@ class Mix {
       ...(this.#random() < 0.5 && { tokensMax: this.#upTo(6) }),
     };
     this.grammars.set(id, grammar);
-    const constraint = new SumConstraint(grammar);
-    this.constraints.push(constraint);
-    return constraint;
+    return grammar;
+  }
+
+  /** Has some outputs begun by another engine, which makes of them what each request gets alone. */
+  #goOn(request: GenerateRequest, grammar: SumConstraintOptions | undefined): GenerateRequest {
+    const looksAtPrompt = request.promptLogprobsTop !== undefined || request.pooling !== undefined;
+    if (looksAtPrompt || this.#random() >= 0.3) return request;
+    const { chosen } = generateAlone(request, {
+      vocabularyTokens: VOCABULARY_TOKENS,
+      sequenceTokensMax: this.sequenceTokensMax,
+      ...(grammar !== undefined && { constraint: new SumConstraint(grammar) }),
+    });
+    const emittedTokens = chosen.slice(0, this.#upTo(chosen.length)).map(({ tokenId }) => tokenId);
+    return emittedTokens.length === 0 ? request : { ...request, emittedTokens };
   }
 
   #note(events: GenerateEvent[]): void {
@@ -297,11 +316,14 @@ function checkRequest(mix: Mix, request: GenerateRequest): GenerateEvent {
     sequenceTokensMax: mix.sequenceTokensMax,
     ...(grammar !== undefined && { constraint: new SumConstraint(grammar) }),
   });
+  const { emittedTokens = [] } = request;
+  const rest = alone.chosen.slice(emittedTokens.length);
   if (end.kind === "refused") assert.equal(events.length, 1, "A refused request gets nothing");
   if (end.kind === "finished") {
-    assert.equal(end.outputTokens, chosen.length);
+    assert.equal(end.outputTokens, emittedTokens.length + chosen.length);
     assert.equal(end.promptTokens, request.promptTokens.length);
-    assert(end.cachedTokens < end.promptTokens, "The last prompt token is always computed");
+    const knownTokens = end.promptTokens + emittedTokens.length;
+    assert(end.cachedTokens < knownTokens, "The last token is always computed");
     if (alone.promptLogprobs ?? alone.embedding) assert.equal(end.cachedTokens, 0);
   }
   const wasComputed = chosen.length > 0 || (end.kind === "finished" && end.reason !== "cancelled");
@@ -312,9 +334,9 @@ function checkRequest(mix: Mix, request: GenerateRequest): GenerateEvent {
   const isDeadEnd = end.kind === "failed" && end.message !== "Poisoned";
   if ((end.kind === "finished" && end.reason !== "cancelled") || isDeadEnd) {
     const reason = end.kind === "finished" ? end.reason : "failed";
-    assert.deepEqual({ chosen, reason }, { chosen: alone.chosen, reason: alone.reason });
+    assert.deepEqual({ chosen, reason }, { chosen: rest, reason: alone.reason });
   } else {
-    assert.deepEqual(chosen, alone.chosen.slice(0, chosen.length));
+    assert.deepEqual(chosen, rest.slice(0, chosen.length));
   }
   return end;
 }
@@ -322,6 +344,7 @@ function checkRequest(mix: Mix, request: GenerateRequest): GenerateEvent {
 test("a request gets what it gets alone, whatever is batched, chunked, hit, preempted, cancelled or failed around it", () => {
   const seen = {
     awaited: 0,
+    continued: 0,
     rollbacks: 0,
     hits: 0,
     preemptions: 0,
@@ -361,12 +384,16 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, pree
     seen.resumedHits += counters.prefix.resumedHitTokens;
     seen.preemptions += counters.preemptions;
     if (mix.rowsMax > 1) seen.batched += 1;
+    seen.continued += [...mix.requests.values()].filter(
+      ({ emittedTokens = [] }) => emittedTokens.length > 0,
+    ).length;
     seen.awaited += [...mix.requests.values()].filter(({ awaitsKv }) => awaitsKv).length;
     if (mix.isDivided) seen.divided += counters.preemptions;
   }
   // What the seeds do not provoke they do not prove.
   expect(seen.batched).toBeGreaterThan(200);
   expect(seen.awaited).toBeGreaterThan(200);
+  expect(seen.continued).toBeGreaterThan(1000);
   expect(seen.rollbacks).toBeGreaterThan(1000);
   expect(seen.hits).toBeGreaterThan(1000);
   expect(seen.preemptions).toBeGreaterThan(100);
