@@ -46,14 +46,7 @@ export async function relay(
     eventBytesMax: EVENT_BYTES_MAX,
   });
   const reader = body.getReader();
-  const giveUpMs = line.tellsTokens ? GIVE_UP_RATIO * limits.stallMs : limits.stallMs;
-  const stalls = new StallWatch({
-    markMs: Math.min(line.stallMarkMs, giveUpMs),
-    giveUpMs,
-    isBlocked: () => client.isBlocked,
-    onStall: line.onStall,
-    prospects: line.tellsTokens ? line.prospects : undefined,
-  });
+  const stalls = watchStalls({ client, line }, limits);
   const stop = (): void => void reader.cancel().catch(() => {});
   stalls.signal.addEventListener("abort", stop, { once: true });
   let text = "";
@@ -98,6 +91,20 @@ export async function relay(
   stalls.end();
   await reader.cancel().catch(() => {});
   return text;
+}
+
+function watchStalls(
+  { client, line }: { readonly client: TextSink; readonly line: AttemptLine },
+  { stallMs }: RelayLimits,
+): StallWatch {
+  const giveUpMs = line.tellsTokens ? GIVE_UP_RATIO * stallMs : stallMs;
+  return new StallWatch({
+    markMs: Math.min(line.stallMarkMs, giveUpMs),
+    giveUpMs,
+    isBlocked: () => client.isBlocked,
+    onStall: line.onStall,
+    prospects: line.tellsTokens ? line.prospects : undefined,
+  });
 }
 
 /**

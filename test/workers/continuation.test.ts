@@ -23,9 +23,13 @@ import { chunkFrame, streamedAnswer, wholeAnswer } from "./support/upstream.ts";
 
 const WORDS = ["Once", " upon", " a", " time", " there", " was"];
 const TEXT = WORDS.join("");
+/** Three of its words. */
+const BEGUN = "Once upon a";
 const STREAM = { body: { stream: true, stream_options: { include_usage: true } } };
 /** A reset takes with it what its receiver has not read yet. */
 const RESET: readonly UpstreamStep[] = [{ kind: "pause", ms: 40 }, { kind: "reset" }];
+/** What the first replica names the answer. */
+const FIRST = { id: "chatcmpl-first", created: 1_700_000_001 };
 const HANG = { kind: "hang" } as const;
 const END = { kind: "end" } as const;
 const DONE = { data: "[DONE]" };
@@ -51,35 +55,52 @@ function cutBehind(count: number, ...steps: readonly UpstreamStep[]): UpstreamSt
 /** What another replica sends that goes on behind so many words. */
 const rest = (from: number, name = "second") => tellingAnswer(WORDS, from, name);
 
-/** Expects all of the answer, as one replica would have sent it that never failed. */
-function expectOneAnswer(events: readonly ClientEvent[]): void {
-  expect(textOf(events)).toBe(TEXT);
-  const chunks = events.slice(0, -1).map(({ data }) => Object(data));
+/** What a client makes of a stream. */
+function answerOf(events: readonly ClientEvent[]) {
+  const errors = events.filter(({ event }) => event === "error");
+  const chunks = events
+    .filter(({ event, data }) => event !== "error" && data !== "[DONE]")
+    .map(({ data }) => Object(data));
   const choices = chunks.flatMap((chunk) => chunk.choices);
-  expect(choices.filter(({ delta }) => delta.role !== undefined)).toHaveLength(1);
-  expect(choices.flatMap(({ finish_reason: reason }) => reason ?? [])).toEqual(["stop"]);
-  expect(new Set(chunks.map(({ id }) => id))).toEqual(new Set(["chatcmpl-first"]));
-  expect(new Set(chunks.slice(0, -1).map(({ created }) => created))).toEqual(
-    new Set([1_700_000_001]),
-  );
-  expect(chunks.flatMap(({ usage }) => usage ?? [])).toEqual([
+  return {
+    text: textOf(events),
+    roles: choices.flatMap(({ delta }) => delta.role ?? []),
+    finishReasons: choices.flatMap(({ finish_reason: reason }) => reason ?? []),
+    names: [...new Set(chunks.map(({ id, created }) => `${id} ${created}`))],
+    usages: chunks.flatMap(({ usage }) => usage ?? []),
+    errors,
+    end: events.at(-1),
+    isClean: !JSON.stringify(events).includes("sluice_"),
+  };
+}
+
+/** All of the answer, as one replica would have sent it that never failed. */
+const WHOLE: ReturnType<typeof answerOf> = {
+  text: TEXT,
+  roles: ["assistant"],
+  finishReasons: ["stop"],
+  names: ["chatcmpl-first 1700000001"],
+  usages: [
     {
       prompt_tokens: 12,
       completion_tokens: 7,
       total_tokens: 19,
       prompt_tokens_details: { cached_tokens: 4 },
     },
-  ]);
-  expect(events.at(-1)).toEqual(DONE);
-  expect(JSON.stringify(events)).not.toContain("sluice_");
-}
+  ],
+  errors: [],
+  end: { data: "[DONE]" },
+  isClean: true,
+};
 
-/** Expects the beginning of an answer and one error behind it. */
-function expectBroken(events: readonly ClientEvent[], text: string, code = "upstream_error") {
-  expect(textOf(events.slice(0, -1))).toBe(text);
-  expect(events.filter(({ event }) => event === "error")).toEqual([errorEvent(code)]);
-  expect(events.at(-1)).toMatchObject(errorEvent(code));
-}
+/** The beginning of an answer and one error behind it. */
+const broken = (text: string, code = "upstream_error") => ({
+  text,
+  finishReasons: [],
+  errors: [errorEvent(code)],
+  end: errorEvent(code),
+  isClean: true,
+});
 
 /** What each replica was asked to go on with, in order, and where they were. */
 async function asked({ upstream }: TestGateway) {
@@ -117,7 +138,7 @@ describe("a stream whose replica fails under way", () => {
   test.each([1, 2, 3, 4, 5, 6])("behind chunk %i goes on elsewhere, unseen", async (count) => {
     const gateway = await aContinuingGateway();
     await gateway.upstream.answerWith(cutBehind(count, ...RESET), rest(count));
-    expectOneAnswer(await readEvents(await gateway.ask(STREAM)));
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toEqual(WHOLE);
     const [first, second] = await asked(gateway);
     expect(first).toMatchObject({ continuation: undefined, tells: "1" });
     expect(second?.continuation).toEqual({ ...START, token_ids: tokenIdsOf(0, count) });
@@ -132,7 +153,7 @@ describe("a stream whose replica fails under way", () => {
     ["says that it is full", [errorFrame("server_is_overloaded"), END]],
     ["says nonsense", [{ kind: "text" as const, text: "data: {\n\n" }, HANG]],
     ["says that it is done when it is not", [{ kind: "text" as const, text: "data: [DONE]\n\n" }]],
-    ["ends in an abort", [chunkFrame({ finish_reason: "abort" }), HANG]],
+    ["ends in an abort", [chunkFrame({ finish_reason: "abort" }, FIRST), HANG]],
     [
       "breaks off in the middle of a frame",
       [{ kind: "text" as const, text: 'data: {"id":' }, ...RESET],
@@ -147,25 +168,22 @@ describe("a stream whose replica fails under way", () => {
   ])("and %s goes on as well", async (_, steps) => {
     const gateway = await aContinuingGateway();
     await gateway.upstream.answerWith(cutBehind(3, ...steps), rest(3));
-    expectOneAnswer(await readEvents(await gateway.ask(STREAM)));
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toEqual(WHOLE);
   });
 
   test("goes on from what its tokens account for, and says nothing twice", async () => {
     const gateway = await aContinuingGateway();
-    const part = chunkFrame({ delta: { content: " a" } }, { id: "chatcmpl-first" });
+    const part = chunkFrame({ delta: { content: " a" } }, FIRST);
     await gateway.upstream.answerWith(cutBehind(2, part, ...RESET), rest(2));
-    expectOneAnswer(await readEvents(await gateway.ask(STREAM)));
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toEqual(WHOLE);
   });
 
   test("shows what its chunks bring together as soon as their tokens are told", async () => {
     const gateway = await aContinuingGateway();
-    const part = chunkFrame(
-      { delta: { content: " a" } },
-      { id: "chatcmpl-first", created: 1_700_000_001 },
-    );
+    const part = chunkFrame({ delta: { content: " a" } }, FIRST);
     const whole = toldFrame({ delta: { content: " time" } }, tokenIdsOf(2, 4));
     await gateway.upstream.answerWith(cutBehind(2, part, whole, ...RESET), rest(4));
-    expectOneAnswer(await readEvents(await gateway.ask(STREAM)));
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toEqual(WHOLE);
     expect((await asked(gateway))[1]?.continuation.token_ids).toEqual(tokenIdsOf(0, 4));
   });
 
@@ -175,7 +193,7 @@ describe("a stream whose replica fails under way", () => {
     const text = frames.map((frame) => (frame.kind === "text" ? frame.text : "")).join("");
     const together = { kind: "text", text: `${text}data: {\n\n` } as const;
     await gateway.upstream.answerWith(cutBehind(2, together, HANG), rest(4));
-    expectOneAnswer(await readEvents(await gateway.ask(STREAM)));
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toEqual(WHOLE);
   });
 
   test("at an even pace loses nothing that was held", async () => {
@@ -184,14 +202,14 @@ describe("a stream whose replica fails under way", () => {
     const slowly = cutBehind(4).flatMap((step) => [step, { kind: "pause", ms: 10 } as const]);
     await gateway.upstream.answerWith([...slowly, ...RESET], rest(4));
     const headers = { "x-sluice-pace": "1" };
-    expectOneAnswer(await readEvents(await gateway.ask({ ...STREAM, headers })));
+    expect(answerOf(await readEvents(await gateway.ask({ ...STREAM, headers })))).toEqual(WHOLE);
   });
 
   test("twice goes on twice, and may come back to where it began", async () => {
     const gateway = await aContinuingGateway();
     const second = [tellingHead(2), ...tellingFrames(WORDS, 2, "second").slice(0, 2), ...RESET];
     await gateway.upstream.answerWith(cutBehind(2, ...RESET), second, rest(4, "third"));
-    expectOneAnswer(await readEvents(await gateway.ask(STREAM)));
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toEqual(WHOLE);
     const [first, next, last] = await asked(gateway);
     expect(last?.continuation).toEqual({ ...START, token_ids: tokenIdsOf(0, 4) });
     expect(next?.address).not.toBe(first?.address);
@@ -207,7 +225,7 @@ describe("a stream whose replica fails under way", () => {
   test("is tried elsewhere again where the next replica has nothing new", async () => {
     const gateway = await aContinuingGateway({ replicaCount: 3 });
     await gateway.upstream.answerWith(cutBehind(3, ...RESET), [tellingHead(3), ...RESET], rest(3));
-    expectOneAnswer(await readEvents(await gateway.ask(STREAM)));
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toEqual(WHOLE);
     const addresses = (await asked(gateway)).map(({ address }) => address);
     expect(new Set(addresses).size).toBe(3);
   });
@@ -251,7 +269,7 @@ describe("a stream whose replica fails under way", () => {
       { kind: "pause", ms: 400 },
       ...late,
     ]);
-    expectOneAnswer(await readEvents(await gateway.ask(STREAM)));
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toEqual(WHOLE);
     expect((await outcomesOf(gateway))[1]).toMatchObject({
       attainment: { kind: "missed", missed: ["tbt"] },
     });
@@ -265,7 +283,7 @@ describe("a stream whose replica pauses", () => {
     const gateway = await aContinuingGateway({ tenant });
     await gateway.upstream.answerWith(cutBehind(3, HANG), rest(3));
     const askedAtMs = Date.now();
-    expectOneAnswer(await readEvents(await gateway.ask(STREAM)));
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toEqual(WHOLE);
     expect(Date.now() - askedAtMs).toBeLessThan(STALL_MS);
     const [first] = await gateway.upstream.requests();
     expect(first?.closedEarly).toBe(true);
@@ -274,7 +292,9 @@ describe("a stream whose replica pauses", () => {
   test("is waited for where there is no other, and then ends in one error", async () => {
     const gateway = await aContinuingGateway({ tenant, replicaCount: 1 });
     await gateway.upstream.answerWith(cutBehind(3, HANG));
-    expectBroken(await readEvents(await gateway.ask(STREAM)), "Once upon a", "timeout");
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toMatchObject(
+      broken(BEGUN, "timeout"),
+    );
     await becomesIdle(gateway);
   });
 
@@ -286,26 +306,26 @@ describe("a stream whose replica pauses", () => {
       ...tellingFrames(WORDS).slice(3),
       END,
     ]);
-    expectOneAnswer(await readEvents(await gateway.ask(STREAM)));
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toEqual(WHOLE);
   });
 
   test("ends in one error where the next one pauses as well", async () => {
     const gateway = await aContinuingGateway({ tenant });
     await gateway.upstream.answerWith(cutBehind(3, ...RESET), [tellingHead(3), HANG]);
     const askedAtMs = Date.now();
-    expectBroken(await readEvents(await gateway.ask(STREAM)), "Once upon a", "timeout");
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toMatchObject(
+      broken(BEGUN, "timeout"),
+    );
     expect(Date.now() - askedAtMs).toBeLessThan(2 * STALL_MS);
     await becomesIdle(gateway);
   });
 });
 
 describe("a stream that nobody can go on with ends in one error", () => {
-  const broken = "Once upon a";
-
   test("where there is no other replica", async () => {
     const gateway = await aContinuingGateway({ replicaCount: 1 });
     await gateway.upstream.answerWith(cutBehind(3, ...RESET));
-    expectBroken(await readEvents(await gateway.ask(STREAM)), broken);
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toMatchObject(broken(BEGUN));
     await becomesIdle(gateway);
     expect(await usageOf(gateway)).toEqual([1, 12, 3, 1]);
     const { tenants } = await gateway.poolStatus();
@@ -316,7 +336,7 @@ describe("a stream that nobody can go on with ends in one error", () => {
     const gateway = await aContinuingGateway({ tenant: { attemptsMax: 2 }, replicaCount: 3 });
     const second = [tellingHead(2), ...tellingFrames(WORDS, 2, "second").slice(0, 1), ...RESET];
     await gateway.upstream.answerWith(cutBehind(2, ...RESET), second);
-    expectBroken(await readEvents(await gateway.ask(STREAM)), broken);
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toMatchObject(broken(BEGUN));
     expect(await asked(gateway)).toHaveLength(2);
     await becomesIdle(gateway);
     const { tenants } = await gateway.poolStatus();
@@ -333,7 +353,7 @@ describe("a stream that nobody can go on with ends in one error", () => {
     const gateway = await aContinuingGateway();
     await gateway.upstream.answerWith(cutBehind(3, ...RESET), steps);
     const events = await readEvents(await gateway.ask(STREAM));
-    expect(textOf(events.slice(0, -1))).toBe(broken);
+    expect(textOf(events.slice(0, -1))).toBe(BEGUN);
     expect(events.filter(({ event }) => event === "error")).toHaveLength(1);
     expect(events.map(({ data }) => data)).not.toContain("[DONE]");
     await becomesIdle(gateway);
@@ -343,7 +363,9 @@ describe("a stream that nobody can go on with ends in one error", () => {
   test("where it breaks the engine wherever it goes", async () => {
     const gateway = await aContinuingGateway();
     await gateway.upstream.answerWith(cutBehind(3, errorFrame("internal_error"), END), rest(3));
-    expectBroken(await readEvents(await gateway.ask(STREAM)), broken, "internal_error");
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toMatchObject(
+      broken(BEGUN, "internal_error"),
+    );
     expect(await asked(gateway)).toHaveLength(1);
   });
 
@@ -351,7 +373,7 @@ describe("a stream that nobody can go on with ends in one error", () => {
     const gateway = await aContinuingGateway({ contextTokens: 64 });
     const endless = toldFrame({ delta: { content: "!" } }, tokenIdsOf(0, 65));
     await gateway.upstream.answerWith(cutBehind(1, endless, ...RESET), rest(1));
-    expectBroken(await readEvents(await gateway.ask(STREAM)), "Once!");
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toMatchObject(broken("Once!"));
     expect(await asked(gateway)).toHaveLength(1);
   });
 
@@ -364,7 +386,9 @@ describe("a stream that nobody can go on with ends in one error", () => {
     const slowly = cutBehind(3).flatMap((step) => [step, { kind: "pause", ms: 10 } as const]);
     await gateway.upstream.answerWith([...slowly, ...RESET]);
     const headers = { "x-sluice-pace": "1" };
-    expectBroken(await readEvents(await gateway.ask({ ...STREAM, headers })), broken);
+    expect(answerOf(await readEvents(await gateway.ask({ ...STREAM, headers })))).toMatchObject(
+      broken(BEGUN),
+    );
   });
 
   test("where all of it is there, it is whole without its counts", async () => {
@@ -385,14 +409,16 @@ describe("who did not ask for it", () => {
     const gateway = await aGateway({ replicaCount: 2, ...wish });
     await gateway.upstream.answerWith(cutBehind(3, ...RESET), rest(3));
     const events = await readEvents(await gateway.ask({ body: { ...STREAM.body, ...body } }));
-    expectBroken(events, "Once upon a");
+    expect(answerOf(events)).toMatchObject(broken(BEGUN));
     expect(await asked(gateway)).toMatchObject([{ tells: undefined }]);
   });
 
   test("the client of a server that only speaks the API neither", async () => {
     const gateway = await aContinuingGateway({ pool: { engine: "openai" } });
     await gateway.upstream.answerWith([...streamedAnswer(WORDS).slice(0, 4), ...RESET]);
-    expectBroken(await readEvents(await gateway.ask(STREAM)), "Once upon");
+    expect(answerOf(await readEvents(await gateway.ask(STREAM)))).toMatchObject(
+      broken("Once upon"),
+    );
     expect(await asked(gateway)).toMatchObject([{ tells: undefined }]);
   });
 

@@ -156,13 +156,14 @@ describe("an offer to go on with an answer", () => {
   });
 });
 
+const costOf = (request: { promptTokens: number; emittedTokens: number }, output: number) =>
+  costMsOf(chargedWork(request, output), CAPACITY);
+
 describe("the parts of an answer", () => {
   test("cost its tenant together what the whole would have cost", () => {
     const tokens = fc.integer({ min: 1, max: 2_000 });
     fc.assert(
       fc.property(tokens, tokens, tokens, (promptTokens, emitted, rest) => {
-        const costOf = (request: { promptTokens: number; emittedTokens: number }, output: number) =>
-          costMsOf(chargedWork(request, output), CAPACITY);
         const whole = costOf({ promptTokens, emittedTokens: 0 }, emitted + rest);
         const first = costOf({ promptTokens, emittedTokens: 0 }, emitted);
         const continued = { promptTokens: promptTokens + emitted, emittedTokens: emitted };

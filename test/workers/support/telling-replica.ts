@@ -30,8 +30,7 @@ export function toldFrame(
   { name = "first", isFirst = false } = {},
 ): UpstreamStep {
   const progress = { token_ids: tokenIds, ...(isFirst && { start: START }) };
-  const created = name === "first" ? 1_700_000_001 : 1_700_000_999;
-  return chunkFrame(choice, { id: `chatcmpl-${name}`, created, sluice_progress: progress });
+  return chunkFrame(choice, { ...namesOf(name), sluice_progress: progress });
 }
 
 /** The frames of an answer that one of our engines sends, as it is begun or gone on with behind `from` words. */
@@ -53,7 +52,7 @@ export function tellingFrames(words: readonly string[], from = 0, name = "first"
   return [
     ...tokens,
     toldFrame({ finish_reason: "stop" }, end, { name }),
-    chunkFrame({}, { id: `chatcmpl-${name}`, choices: [], usage }),
+    chunkFrame({}, { ...namesOf(name), choices: [], usage }),
     DONE_FRAME,
   ];
 }
@@ -61,4 +60,9 @@ export function tellingFrames(words: readonly string[], from = 0, name = "first"
 /** A whole answer of such an engine. */
 export function tellingAnswer(words: readonly string[], from = 0, name = "first"): UpstreamStep[] {
   return [tellingHead(from), ...tellingFrames(words, from, name), { kind: "end" }];
+}
+
+/** What a replica names its answer, and when it began to it. */
+function namesOf(name: string) {
+  return { id: `chatcmpl-${name}`, created: name === "first" ? 1_700_000_001 : 1_700_000_999 };
 }
