@@ -129,10 +129,10 @@ async function readHead(
   }
   const said = await readBody(body, ERROR_BYTES_MAX).catch(() => undefined);
   const retryAfterMs = retryAfterOf(response.headers);
-  return {
-    kind: "unusable",
-    fault: faultOfStatus({ status, body: parseJson(said), retryAfterMs, isForeign }),
-  };
+  const fault = faultOfStatus({ status, body: parseJson(said), retryAfterMs, isForeign });
+  // What its client asked for was taken before: what is refused now is how we ask to go on with it.
+  const isOurs = fault.kind === "request" && call.record.interrupted !== undefined;
+  return isOurs ? CANNOT_GO_ON : { kind: "unusable", fault };
 }
 
 function retryAfterOf(headers: Headers): number | undefined {

@@ -56,6 +56,28 @@ describe("PacedClient", () => {
     expect(parts.map(({ text }) => text).join("")).toBe(`first${EVENLY}last`);
   });
 
+  test("fails behind all that it held", async () => {
+    const { paced, parts, whole } = aPacedClient();
+    await paced.send("first");
+    await vi.advanceTimersByTimeAsync(50);
+    for (const text of ["second", "third"]) {
+      // oxlint-disable-next-line no-await-in-loop -- texts have an order
+      await paced.send(text);
+    }
+    await paced.fail({ code: "upstream_error" });
+    await whole;
+    const sent = parts.map(({ text }) => text).join("");
+    expect(sent).toMatch(/^firstsecondthirdevent: error\ndata: .*\n\n$/);
+    expect(parts.at(-1)?.afterMs).toBe(50);
+  });
+
+  test("that has been sent nothing fails with a status", async () => {
+    const { paced, whole } = aPacedClient();
+    const failing = paced.fail({ code: "timeout" });
+    await expect(whole).rejects.toMatchObject({ problem: { code: "timeout" } });
+    await failing;
+  });
+
   test("goes on sending while its replica pauses, for as long as it was promised", async () => {
     const { paced, parts } = aPacedClient();
     await sendEvenly(paced);

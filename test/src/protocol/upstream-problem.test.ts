@@ -90,6 +90,13 @@ describe("faultOfStatus", () => {
     expect(faultOf(429).problem).toEqual({ code: "server_is_overloaded", retryAfterMs: 1000 });
   });
 
+  test("an engine that would go on otherwise is worth another try, and well", () => {
+    const said = { error: { message: "no", code: "continuation_mismatch" } };
+    expect(faultOf(412, said)).toEqual({ ...upstreamFailure(true), kind: "overload" });
+    const foreign = { body: said, retryAfterMs: undefined, isForeign: true };
+    expect(faultOfStatus({ status: 412, ...foreign })).toEqual(upstreamFailure(false));
+  });
+
   test("of a server that is not ours 503 is a failure as well, and 500 worth another try", () => {
     const foreign = { body: "no healthy upstream", retryAfterMs: undefined, isForeign: true };
     expect(faultOfStatus({ status: 503, ...foreign })).toEqual({
