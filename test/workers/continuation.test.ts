@@ -256,6 +256,33 @@ describe("a stream whose replica fails under way", () => {
     expect(replicas.map(({ health }) => health).toSorted()).toEqual(["healthy", "suspect"]);
   });
 
+  test("is told in its line of the log", async () => {
+    const lines = vi.spyOn(console, "log").mockImplementation(() => {});
+    const gateway = await aContinuingGateway();
+    await gateway.upstream.answerWith(cutBehind(4, ...RESET), rest(4));
+    const response = await gateway.ask(STREAM);
+    await response.text();
+    await becomesIdle(gateway);
+    const requestId = response.headers.get("x-request-id") ?? "none";
+    const own = await vi.waitFor(() => {
+      const line = lines.mock.calls.map(String).find((text) => text.includes(requestId));
+      if (line === undefined) throw new Error("The request has no line yet");
+      return JSON.parse(line);
+    }, WAIT);
+    lines.mockRestore();
+    const [, second] = await asked(gateway);
+    expect(own).toMatchObject({
+      outcome: "completed",
+      attempts: 2,
+      continuations: 1,
+      replicaId: gateway.upstream.endpointUrlOf(second?.address ?? 0),
+      promptTokens: 12,
+      cachedTokens: 4,
+      outputTokens: 7,
+    });
+    expect(own.ttftMs).toBeLessThan(own.durationMs);
+  });
+
   test("misses its gap by the time in which nothing came, and not its first token", async () => {
     const targets = {
       ttft: { percentileRatio: 0.99, limitMs: 5_000 },

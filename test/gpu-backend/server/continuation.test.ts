@@ -18,7 +18,7 @@ const COMPLETIONS = "/v1/completions";
 const TELLING = { headers: { [ENGINE_HEADERS.tellTokens]: "1" } };
 const STREAMED = { stream: true, stream_options: { include_usage: true } };
 /** Of one answer; a longer one is cut at so many places, evenly. */
-const CUTS_MAX = 24;
+const CUTS_MAX = 10;
 const CUTS_MS_MAX = 120_000;
 
 interface Delta {
@@ -217,6 +217,20 @@ describe("an answer that another engine goes on with is the one that it would ha
     expect(await continueEverywhere(engines, path, body)).toBeGreaterThan(3);
   });
 
+  test.each([
+    ["by its end token", { ...COUNT, max_tokens: 60 }],
+    ["by its limit", { ...COUNT, max_tokens: 9 }],
+    ["by a stop string", { ...COUNT, stop: ["7, 8"] }],
+    ["by what its schema allows", { ...FOX, ...AS_JSON, max_tokens: 60 }],
+  ])("also one that was over %s, of which only the end is told then", async (_, body) => {
+    const whole = await ask(engines[0], CHATS, body);
+    const continuation = continuationOf(whole);
+    const rest = await ask(engines[1], CHATS, { ...body, [CONTINUATION_MEMBER]: continuation });
+    const { finishReasons, usages } = messageOf(whole);
+    expect(messageOf(rest)).toMatchObject({ text: "", finishReasons, usages });
+    expect(tokensOf(rest)).toEqual([]);
+  });
+
   test("also by a third one", async () => {
     const body = { ...FOX, ...DRAWN, max_tokens: 24 };
     const whole = await ask(engines[0], CHATS, body);
@@ -312,6 +326,17 @@ describe("an answer that another engine goes on with is the one that it would ha
     const body = { ...STREAMED, ...change, [CONTINUATION_MEMBER]: { ...continuation, ...other } };
     expect((await readProblem(await engines[1].chat(body))).status).toBe(400);
   });
+
+  test.each([
+    ["several choices", CHATS, { ...COUNT, n: 2, max_tokens: 3 }, TELLING],
+    ["several prompts", COMPLETIONS, { prompt: ["a", "b"], max_tokens: 3 }, TELLING],
+    ["an echo", COMPLETIONS, { prompt: "a", echo: true, max_tokens: 3 }, TELLING],
+    ["a stream that nobody asked it of", CHATS, { ...COUNT, max_tokens: 3 }, {}],
+  ])("but of what none can go on with no tokens are told: %s", async (_, path, body, init) => {
+    const response = await engines[0].post(path, { ...STREAMED, ...body }, init);
+    expect(response.headers.has(ENGINE_HEADERS.tellTokens)).toBe(false);
+    expect(await response.text()).not.toContain(PROGRESS_MEMBER);
+  });
 });
 
 describe("with f32", () => {
@@ -327,24 +352,5 @@ describe("with f32", () => {
     ["a schema", { ...FOX, ...AS_JSON, max_tokens: 40 }],
   ])("%s goes on as well", { timeout: CUTS_MS_MAX }, async (_, body) => {
     expect(await continueEverywhere([engine, engine], CHATS, body)).toBeGreaterThan(3);
-  });
-});
-
-describe("what no other engine can go on with tells no tokens", () => {
-  let engine: TestEngine;
-  beforeAll(async () => {
-    engine = await startEngine();
-  }, ENGINE_START_MS_MAX);
-  afterAll(() => engine.stop());
-
-  test.each([
-    ["several choices", CHATS, { ...COUNT, n: 2, max_tokens: 3 }, TELLING],
-    ["several prompts", COMPLETIONS, { prompt: ["a", "b"], max_tokens: 3 }, TELLING],
-    ["an echo", COMPLETIONS, { prompt: "a", echo: true, max_tokens: 3 }, TELLING],
-    ["a stream that nobody asked it of", CHATS, { ...COUNT, max_tokens: 3 }, {}],
-  ])("%s", async (_, path, body, init) => {
-    const response = await engine.post(path, { ...STREAMED, ...body }, init);
-    expect(response.headers.has(ENGINE_HEADERS.tellTokens)).toBe(false);
-    expect(await response.text()).not.toContain(PROGRESS_MEMBER);
   });
 });
