@@ -11,7 +11,7 @@ const TENANT = "chat";
 const STORY = {
   temperature: 0.8,
   seed: 11,
-  max_tokens: 700,
+  max_tokens: 400,
   ignore_eos: true,
   stream_options: { include_usage: true },
 };
