@@ -53,9 +53,12 @@ export default defineConfig({
           globalSetup: ["test/support/scripted-upstream.ts"],
           sequence: UNIT_GROUP,
           maxWorkers: UNIT_WORKERS,
-          // A workerd for each file. Where files shared one, what the objects of a file had still to do
-          // went on under the next one's tests, and runs were seen that never ended.
-          isolate: true,
+          // One workerd for many files, whose storage is emptied before each.
+          isolate: false,
+          // Intercepted, each line is a message to the runner, one that an object may not live to send:
+          // the runner would wait for it for ever.
+          disableConsoleIntercept: true,
+          setupFiles: ["test/workers/support/empty-storage.ts"],
           restoreMocks: true,
           testTimeout: 30_000,
         },

@@ -56,10 +56,15 @@ export class StoredUsage {
     this.#gathering = undefined;
     const changes = this.ledger.takeChanges();
     const writes = changes === undefined ? [] : this.#write(changes);
-    await Promise.all([...writes, this.#storage.sync()]);
+    const synced = async (): Promise<void> => this.#storage.sync();
+    await Promise.all([...writes, synced()]);
   }
 
-  /** Nothing is awaited in between, so the runtime stores all of it or nothing. */
+  /**
+   * Nothing is awaited in between, so the runtime stores all of it or nothing. Storage that is gone rejects
+   * one call and throws at the next; either is a rejection here, or those before would have nobody to
+   * handle theirs.
+   */
   #write(changes: UsageChanges): Promise<unknown>[] {
     const puts: [string, unknown][] = [
       [HEAD_KEY, changes.head],
@@ -74,8 +79,10 @@ export class StoredUsage {
     ];
     const unconfirmed = { allowUnconfirmed: true };
     return [
-      ...chunksOf(puts).map((part) => this.#storage.put(Object.fromEntries(part), unconfirmed)),
-      ...chunksOf(deletes).map((part) => this.#storage.delete(part, unconfirmed)),
+      ...chunksOf(puts).map(async (part) =>
+        this.#storage.put(Object.fromEntries(part), unconfirmed),
+      ),
+      ...chunksOf(deletes).map(async (part) => this.#storage.delete(part, unconfirmed)),
     ];
   }
 }
