@@ -3,8 +3,8 @@ import { defineConfig } from "vitest/config";
 
 /** Tests in Node and those inside workerd share the workers, so none is idle while the other waits. */
 const UNIT_GROUP = { groupOrder: 1 };
-/** One more than two cores have: many of these tests wait for a clock and not for a core. */
-const UNIT_WORKERS = 3;
+/** Twice what two cores have: many of these tests wait for a clock and not for a core. */
+const UNIT_WORKERS = 4;
 
 export default defineConfig({
   test: {
@@ -67,9 +67,9 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
-          // The programs of a file share the cores with those of one other, and with no other test.
+          // The programs of a file share the cores with those of two others, and with no other test.
           sequence: { groupOrder: 2 },
-          maxWorkers: 2,
+          maxWorkers: 3,
           testTimeout: 60_000,
           hookTimeout: 120_000,
         },

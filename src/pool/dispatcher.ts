@@ -49,7 +49,7 @@ export class Dispatcher {
     charge: Pick<Lease, "account" | "costMs" | "chargedMs" | "isCharged" | "isHedge">,
     nowMs: number,
   ): Lease {
-    const { requestId, offer, promptTokens, outputTokens } = request;
+    const { requestId, offer, promptTokens, outputTokens, outputTokensHigh } = request;
     const { tenantId, modelId, targets } = offer;
     const outputTokensMax = request.clampedOutputTokensMax ?? offer.outputTokensMax;
     this.#state.counts.dispatched += 1;
@@ -69,6 +69,7 @@ export class Dispatcher {
       replicaId,
       promptBytes: offer.promptBytes,
       outputTokens,
+      outputTokensHigh,
       isStreamed: offer.isStreamed,
       tokensSoFar: 1,
       speedRatio,

@@ -18,6 +18,7 @@ export function aLease(name: string, change: Partial<Lease> = {}): Lease {
     promptTokens: 100,
     cachedTokens: 0,
     outputTokens: 50,
+    outputTokensHigh: 100,
     isStreamed: true,
     outputTokensMax: undefined,
     costMs: 1_000,
