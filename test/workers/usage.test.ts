@@ -292,7 +292,7 @@ describe("the ledger of a tenant", () => {
     await runInDurableObject(env.TENANTS.getByName(crypto.randomUUID()), async (_object, state) => {
       const usage = new StoredUsage(goneStorage(state.storage), Date.now());
       usage.ledger.open(aRow(), Date.now());
-      await expect(usage.saved()).rejects.toThrow("is gone");
+      await expect(usage.saved("urgently")).rejects.toThrow("is gone");
       await scheduler.wait(1);
     });
     removeEventListener("unhandledrejection", leftAlone);
