@@ -58,7 +58,10 @@ export default defineConfig({
           // Intercepted, each line is a message to the runner, one that an object may not live to send:
           // the runner would wait for it for ever.
           disableConsoleIntercept: true,
-          setupFiles: ["test/workers/support/empty-storage.ts"],
+          setupFiles: [
+            "test/workers/support/shallow-prototypes.ts",
+            "test/workers/support/empty-storage.ts",
+          ],
           restoreMocks: true,
           testTimeout: 30_000,
         },
