@@ -3,8 +3,8 @@ import { defineConfig } from "vitest/config";
 
 /** Tests in Node and those inside workerd share the workers, so none is idle while the other waits. */
 const UNIT_GROUP = { groupOrder: 1 };
-/** One more than two cores have: many of these tests wait for a clock and not for a core. */
-const UNIT_WORKERS = 3;
+/** Twice what two cores have: many of these tests wait for a clock and not for a core. */
+const UNIT_WORKERS = 4;
 
 export default defineConfig({
   test: {
@@ -53,9 +53,15 @@ export default defineConfig({
           globalSetup: ["test/support/scripted-upstream.ts"],
           sequence: UNIT_GROUP,
           maxWorkers: UNIT_WORKERS,
-          // A workerd for each file. Where files shared one, what the objects of a file had still to do
-          // went on under the next one's tests, and runs were seen that never ended.
-          isolate: true,
+          // One workerd for many files, whose storage is emptied before each.
+          isolate: false,
+          // Intercepted, each line is a message to the runner, one that an object may not live to send:
+          // the runner would wait for it for ever.
+          disableConsoleIntercept: true,
+          setupFiles: [
+            "test/workers/support/shallow-prototypes.ts",
+            "test/workers/support/empty-storage.ts",
+          ],
           restoreMocks: true,
           testTimeout: 30_000,
         },
@@ -64,9 +70,9 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
-          // The programs of a file share the cores with those of one other, and with no other test.
+          // The programs of a file share the cores with those of two others, and with no other test.
           sequence: { groupOrder: 2 },
-          maxWorkers: 2,
+          maxWorkers: 3,
           testTimeout: 60_000,
           hookTimeout: 120_000,
         },

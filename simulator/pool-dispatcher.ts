@@ -89,14 +89,11 @@ export class PoolDispatcher implements Dispatcher {
     this.#call({ kind: "started", leaseId, firstTokenAfterMs });
   }
 
-  late({ leaseId, replicaId }: Parameters<Required<Dispatcher>["late"]>[0], offer: Offer): void {
-    const { hasOther, isSilent } = this.#pool.prospectsOf(
-      replicaId,
-      offer.excludedReplicaIds,
-      this.#nowMs,
-    );
-    if (!hasOther) return;
-    const effects = isSilent ? [] : this.#call({ kind: "hedge", leaseId, offer });
+  late({ leaseId }: Parameters<Required<Dispatcher>["late"]>[0], offer: Offer): void {
+    const { excludedReplicaIds } = offer;
+    const prospects = this.#pool.prospectsOf(leaseId, excludedReplicaIds, this.#nowMs);
+    if (prospects?.hasOther !== true) return;
+    const effects = prospects.isSilent ? [] : this.#call({ kind: "hedge", leaseId, offer });
     if (effects.some(({ kind }) => kind === "hedge")) return;
     this.#listener.hopeless(offer.requestId, leaseId);
   }

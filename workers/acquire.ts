@@ -111,7 +111,7 @@ interface PoolLeaseStub extends Disposable {
   started(firstTokenAfterMs: number): Promise<void>;
   stalled(): Promise<void>;
   displaced(): Promise<boolean>;
-  prospects(triedReplicaIds: readonly ReplicaId[]): Promise<Prospects>;
+  prospects(triedReplicaIds: readonly ReplicaId[]): Promise<Prospects | undefined>;
   hedge(offer: Offer): Promise<GivenLease | undefined>;
   settle(outcome: Outcome): Promise<void>;
 }

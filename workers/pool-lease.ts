@@ -12,7 +12,7 @@ export interface Hedged {
 export interface LeaseLine {
   readonly started: (firstTokenAfterMs: number) => void;
   readonly stalled: () => void;
-  readonly prospects: (triedReplicaIds: readonly ReplicaId[]) => Prospects;
+  readonly prospects: (triedReplicaIds: readonly ReplicaId[]) => Prospects | undefined;
   readonly hedge: (offer: Offer) => Hedged | undefined;
   /** Called once. */
   readonly settled: (outcome: Outcome) => void;
@@ -55,7 +55,7 @@ export class PoolLease extends RpcTarget {
   }
 
   /** Tells what to hope for while no answer comes; of replicas that were tried before nothing. */
-  async prospects(triedReplicaIds: readonly ReplicaId[]): Promise<Prospects> {
+  async prospects(triedReplicaIds: readonly ReplicaId[]): Promise<Prospects | undefined> {
     return this.#line.prospects(triedReplicaIds);
   }
 

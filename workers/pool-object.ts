@@ -9,7 +9,7 @@ import type { PoolEffect } from "../src/pool/pool-effect.ts";
 import type { PoolStatus } from "../src/pool/pool-status.ts";
 import { Pool } from "../src/pool/pool.ts";
 import { REPLICA_CLOSE_CODES } from "../src/protocol/engine-api.ts";
-import type { LeaseId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
+import type { LeaseId, RequestId } from "../src/protocol/ids.ts";
 import { PoolId } from "../src/protocol/ids.ts";
 import type { Env } from "./env.ts";
 import { PoolConfiguration } from "./pool-configuration.ts";
@@ -198,7 +198,7 @@ export class PoolObject extends DurableObject<Env> {
           this.#answer(effect.requestId, {
             kind: "dispatched",
             dispatch: effect.dispatch,
-            lease: this.#leaseOf(effect.leaseId, effect.dispatch.replicaId),
+            lease: this.#leaseOf(effect.leaseId),
           });
           break;
         case "reject":
@@ -217,14 +217,14 @@ export class PoolObject extends DurableObject<Env> {
     }
   }
 
-  #leaseOf(leaseId: LeaseId, replicaId: ReplicaId): PoolLease {
+  #leaseOf(leaseId: LeaseId): PoolLease {
     const displaced = new Promise<boolean>((resolve) => this.#displacing.set(leaseId, resolve));
     return new PoolLease({
       displaced,
       started: (firstTokenAfterMs) => this.#call({ kind: "started", leaseId, firstTokenAfterMs }),
       hedge: (offer) => this.#hedge(leaseId, offer),
       stalled: () => this.#call({ kind: "stalled", leaseId }),
-      prospects: (triedIds) => this.#pool.prospectsOf(replicaId, triedIds, Date.now()),
+      prospects: (triedIds) => this.#pool.prospectsOf(leaseId, triedIds, Date.now()),
       settled: (outcome) => {
         this.#endDisplacing(leaseId, false);
         this.#call({ kind: "settle", leaseId, outcome });
@@ -238,7 +238,7 @@ export class PoolObject extends DurableObject<Env> {
     const sent = effects.find((effect) => effect.kind === "hedge");
     if (sent === undefined) return undefined;
     const { dispatch } = sent;
-    return { dispatch, lease: this.#leaseOf(sent.leaseId, dispatch.replicaId) };
+    return { dispatch, lease: this.#leaseOf(sent.leaseId) };
   }
 
   #endDisplacing(leaseId: LeaseId, isDisplaced: boolean): void {

@@ -2,6 +2,7 @@ import { SseDecoder } from "../src/protocol/sse.ts";
 import type { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { CallWatch } from "./call-watch.ts";
+import { drainRest } from "./drain-rest.ts";
 import type { TextSink } from "./paced-client.ts";
 import type { AttemptLine } from "./reception.ts";
 import { StallWatch } from "./stall-watch.ts";
@@ -20,6 +21,8 @@ export interface RelayLimits {
 const GIVE_UP_RATIO = 0.5;
 /** One event of 1 MB is extraordinary; a larger one than this is no answer to a chat. */
 const EVENT_BYTES_MAX = 4_194_304;
+/** What a replica may still send behind its end marker. */
+const BEHIND_THE_END = { bytesMax: 65_536, durationMsMax: 200 } as const;
 
 /**
  * Pumps a replica's stream to the client until one of them ends it, one write a read. Returns the
@@ -89,7 +92,9 @@ export async function relay(
     else stalls.heard(heardAtMs);
   }
   stalls.end();
-  await reader.cancel().catch(() => {});
+  // Read to its end, the connection serves the next request. Nobody waits for an end that does not come.
+  if (stream.phase === "ended") void drainRest(reader, BEHIND_THE_END);
+  else await reader.cancel().catch(() => {});
   return text;
 }
 

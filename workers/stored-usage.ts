@@ -15,20 +15,28 @@ const SETTLED_PREFIX = "usage-settled:";
 /** So that keys in order of text are in order of number. */
 const NUMBER_DIGITS = 16;
 
-/** A write waits so long for others, which then share its fsync. */
-const GATHER_MS = 2;
+/**
+ * What nobody waits for at once is written after so long: until then the request that it is about is on
+ * its way to a replica, and a runtime that computes nothing while it syncs costs no first token.
+ */
+const UNHURRIED_MS = 2;
 /** Of one call of the storage. */
 const KEYS_PER_CALL_MAX = 128;
 
 /**
- * Keeps a tenant's ledger on disk. Changes are gathered for a moment and written together, whole or not
- * at all; whoever has to know that something is stored waits for the write that has it. Writes are
- * unconfirmed, since any other would hold back all that the object has to say meanwhile.
+ * Keeps a tenant's ledger on disk. One write is on its way at a time, and what changes meanwhile goes
+ * together with the next, whole or not at all; whoever has to know that something is stored waits for
+ * the write that has it. Writes are unconfirmed, since any other would hold back all that the object has to
+ * say meanwhile.
  */
 export class StoredUsage {
   readonly ledger: UsageLedger;
   readonly #storage: DurableObjectStorage;
-  #gathering: Promise<void> | undefined;
+  /** On its way to the disk. */
+  #writing: Promise<void> | undefined;
+  /** Waits for that, and takes with it what changes until then: they share an fsync. */
+  #next: Promise<void> | undefined;
+  #hurryNext: () => void = () => {};
 
   /** Throws where what is stored cannot be read: a ledger that begins anew would charge twice. */
   constructor(storage: DurableObjectStorage, nowMs: number) {
@@ -37,12 +45,14 @@ export class StoredUsage {
   }
 
   /**
-   * Resolves when all that has happened to the ledger so far is on disk. When it rejects the object
-   * must end, since it knows of things that its next life will not.
+   * Resolves when all that has happened to the ledger so far is on disk; `urgently` where somebody waits
+   * for just that. When it rejects the object must end, since it knows of things that its next life
+   * will not.
    */
-  saved(): Promise<void> {
-    this.#gathering ??= this.#saveSoon();
-    return this.#gathering;
+  saved(urgency: "urgently" | "soon"): Promise<void> {
+    this.#next ??= this.#saveNext(this.#writing);
+    if (urgency === "urgently") this.#hurryNext();
+    return this.#next;
   }
 
   /** Counted requests after one, oldest first. */
@@ -51,15 +61,26 @@ export class StoredUsage {
     return [...this.#storage.kv.list(options)].map(([, row]) => SettledRow.parse(row));
   }
 
-  async #saveSoon(): Promise<void> {
-    await scheduler.wait(GATHER_MS);
-    this.#gathering = undefined;
+  async #saveNext(before: Promise<void> | undefined): Promise<void> {
+    const hurried = new Promise<void>((resolve) => {
+      this.#hurryNext = resolve;
+    });
+    await Promise.race([hurried, scheduler.wait(UNHURRIED_MS)]);
+    // After one that failed nothing is written any more: it would be an increment to what is not there.
+    await before;
+    this.#writing = this.#next;
+    this.#next = undefined;
     const changes = this.ledger.takeChanges();
     const writes = changes === undefined ? [] : this.#write(changes);
-    await Promise.all([...writes, this.#storage.sync()]);
+    const synced = async (): Promise<void> => this.#storage.sync();
+    await Promise.all([...writes, synced()]);
   }
 
-  /** Nothing is awaited in between, so the runtime stores all of it or nothing. */
+  /**
+   * Nothing is awaited in between, so the runtime stores all of it or nothing. Storage that is gone rejects
+   * one call and throws at the next; either is a rejection here, or those before would have nobody to
+   * handle theirs.
+   */
   #write(changes: UsageChanges): Promise<unknown>[] {
     const puts: [string, unknown][] = [
       [HEAD_KEY, changes.head],
@@ -74,8 +95,10 @@ export class StoredUsage {
     ];
     const unconfirmed = { allowUnconfirmed: true };
     return [
-      ...chunksOf(puts).map((part) => this.#storage.put(Object.fromEntries(part), unconfirmed)),
-      ...chunksOf(deletes).map((part) => this.#storage.delete(part, unconfirmed)),
+      ...chunksOf(puts).map(async (part) =>
+        this.#storage.put(Object.fromEntries(part), unconfirmed),
+      ),
+      ...chunksOf(deletes).map(async (part) => this.#storage.delete(part, unconfirmed)),
     ];
   }
 }

@@ -72,7 +72,7 @@ export class TenantObject extends DurableObject<Env> {
     // Who is limited in nothing by the minute costs no write for it.
     const isRated = Object.keys(standings).length > 0;
     if (isRated) this.#rates.saveSoon(this.#limits.ratesState);
-    const recorded = this.#save();
+    const recorded = this.#save("soon");
     // Nobody may ask, and then it is not for this to end in an unhandled rejection.
     recorded.catch(() => {});
     const permit = new TenantPermit({
@@ -134,13 +134,13 @@ export class TenantObject extends DurableObject<Env> {
     if (isRated) this.#rates.saveSoon(this.#limits.ratesState);
     // That nothing is to be counted is nothing to wait for.
     if (ending !== undefined && ending.kind !== "refunded") await this.#save();
-    else this.#save().catch(() => {});
+    else this.#save("soon").catch(() => {});
   }
 
-  async #save(): Promise<void> {
+  async #save(urgency: "urgently" | "soon" = "urgently"): Promise<void> {
     this.#ensureAlarm();
     try {
-      await this.#usage.saved();
+      await this.#usage.saved(urgency);
     } catch (error) {
       logLine("error", "usage-not-stored", { details: String(error) });
       this.ctx.abort("The usage ledger could not be stored");

@@ -49,7 +49,8 @@ export class Dispatcher {
     charge: Pick<Lease, "account" | "costMs" | "chargedMs" | "isCharged" | "isHedge">,
     nowMs: number,
   ): Lease {
-    const { requestId, offer, promptTokens, emittedTokens, outputTokens } = request;
+    const { requestId, offer, promptTokens, emittedTokens } = request;
+    const { outputTokens, outputTokensHigh } = request;
     const { tenantId, modelId, targets } = offer;
     const limit = request.clampedOutputTokensMax ?? offer.outputTokensMax;
     const outputTokensMax = limit === undefined ? undefined : Math.max(1, limit - emittedTokens);
@@ -71,6 +72,7 @@ export class Dispatcher {
       promptBytes: offer.promptBytes,
       emittedTokens,
       outputTokens,
+      outputTokensHigh,
       isStreamed: offer.isStreamed,
       tokensSoFar: 1,
       speedRatio,

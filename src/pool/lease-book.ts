@@ -20,6 +20,8 @@ export interface Lease {
   readonly emittedTokens: number;
   readonly cachedTokens: number;
   readonly outputTokens: number;
+  /** What one in ten has more than. */
+  readonly outputTokensHigh: number;
   readonly isStreamed: boolean;
   readonly outputTokensMax: number | undefined;
   /** What it was expected to cost when it was sent. */

@@ -174,6 +174,8 @@ export class Placement {
       headroomRatio,
       roomRatio,
       isFeasible: headroomRatio >= 0,
+      // Who has failed once should not be tried on the doubtful.
+      isProbe: replica.health.isEjected && offer.excludedReplicaIds.length === 0,
       ttftMs: foreseen.ttft.boundMs,
       reportAgeMs: replica.reportAgeMs(nowMs),
       rendezvous: rendezvousWeight(request.routeHash, replica.hash),

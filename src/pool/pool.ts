@@ -3,7 +3,6 @@ import type { MetricFamily } from "../base/metric-text.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { LeaseId, PoolId, ReplicaId, RequestId } from "../protocol/ids.ts";
 import type { Replica } from "../replicas/replica.ts";
-import { whyNot } from "../routing/filter.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { Hedger } from "./hedger.ts";
@@ -20,6 +19,7 @@ import type { PoolState } from "./pool-state.ts";
 import { newPoolState } from "./pool-state.ts";
 import type { PoolStatus } from "./pool-status.ts";
 import { toPoolStatus } from "./pool-status.ts";
+import { prospectsOf } from "./prospects.ts";
 import { Reception } from "./reception.ts";
 
 /** The life that a pool begins, or goes on with. */
@@ -83,19 +83,17 @@ export class Pool {
     return this.#parts.replicas.at(endpointUrl)?.replicaId;
   }
 
-  /** How a request that a replica does not answer fares there, and whether another could take it. */
+  /**
+   * How a request that its replica does not answer fares there, and whether another could take it;
+   * `undefined` once its lease has ended.
+   */
   prospectsOf(
-    replicaId: ReplicaId,
+    leaseId: LeaseId,
     triedReplicaIds: readonly ReplicaId[],
     nowMs: number,
-  ): Prospects {
-    const { replicas } = this.#parts;
-    const excludedReplicaIds = [...triedReplicaIds, replicaId];
-    const hasOther = [...replicas].some(
-      (replica) => whyNot(replica.factsAt(nowMs), { excludedReplicaIds }) === undefined,
-    );
-    const condition = replicas.get(replicaId)?.conditionAt(nowMs) ?? "removed";
-    return { hasOther, isSilent: condition === "silent" || condition === "disconnected" };
+  ): Prospects | undefined {
+    const lease = this.#parts.leases.get(leaseId);
+    return lease && prospectsOf(lease, triedReplicaIds, this.#parts.replicas, nowMs);
   }
 
   /** A replica, one that `replicaAt` knows, has dialled in. A new process first has to report. */

@@ -12,6 +12,7 @@ import { moveCharge } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import type { Outcome } from "./offer.ts";
 import type { PoolTotals } from "./pool-totals.ts";
+import { isMute } from "./prospects.ts";
 import type { ReplicaWaits } from "./replica-waits.ts";
 import type { TenantBook } from "./tenant-book.ts";
 
@@ -100,11 +101,15 @@ export class Teacher {
   #judgeReplica(lease: Lease, { kind }: Outcome, nowMs: number): void {
     const { mechanisms, replicas, failingTenants } = this.#parts;
     if (lease.isLost || !mechanisms.ejection) return;
+    const replica = replicas.get(lease.replicaId);
+    if (kind === "completed" || kind === "upstream-refused") replica?.answered(nowMs);
     if (kind === "completed") {
       failingTenants.succeeded(lease);
       replicas.succeeded(lease, nowMs);
     }
-    if (kind !== "upstream-failed") return;
+    // Whoever waits for a whole answer leaves one day, and says so of no replica.
+    const isLeft = kind === "client-gone" && isMute(lease, replica, nowMs);
+    if (kind !== "upstream-failed" && !isLeft) return;
     failingTenants.failed(lease);
     if (mechanisms.blame && failingTenants.isToBlame(lease.tenantId)) return;
     replicas.failed(lease, nowMs);

@@ -55,6 +55,8 @@ export interface ReplicaState {
   hello?: ReplicaHello;
   report?: ReplicaReport;
   reportAtMs: number;
+  /** When one of our requests last got something from there: its first token, its end or a refusal. */
+  answeredAtMs?: number;
   /** Of the last report on the present connection. */
   sequence: number;
   strangers: number;

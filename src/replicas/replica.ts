@@ -223,8 +223,14 @@ export class Replica {
     this.#loads.sent(sent, nowMs);
   }
 
+  /** Somebody has got something from there, so it is alive. */
+  answered(nowMs: number): void {
+    this.state.answeredAtMs = nowMs;
+  }
+
   /** The first token of a dispatch has come. Late news of one that has left changes nothing. */
   started(dispatchNumber: number, nowMs: number): void {
+    this.answered(nowMs);
     this.#residents.started(dispatchNumber, nowMs);
     this.#loads.changed();
   }

@@ -18,6 +18,8 @@ export interface Candidate {
   /** The least, over all targets, of the share that would be left of it; negative when one breaks. */
   readonly headroomRatio: number;
   readonly isFeasible: boolean;
+  /** It was left alone for its failures, and this request may find out whether it is well again. */
+  readonly isProbe: boolean;
   /**
    * By how much the request's TPOT target is tighter than any that binds the replica already, in [0, 1]:
    * from then on it could hold fewer sequences.

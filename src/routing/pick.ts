@@ -45,6 +45,10 @@ export function pickReplica<Choice extends Candidate>(
   candidates: readonly Choice[],
   { random, explorationRatio, staleAfterMs }: PickOptions,
 ): Choice | undefined {
+  // Once its time is over one that was left alone is tried: were it only where it looks best, it never
+  // might be, and those that are left could not be left alone in their turn.
+  const probes = candidates.filter(({ isFeasible, isProbe }) => isFeasible && isProbe);
+  if (probes.length > 0) return bestOf(probes, random);
   const open = openOf(candidates);
   if (open.length <= 1) return open[0];
   if (random() < explorationRatio) return drawn(open, random);

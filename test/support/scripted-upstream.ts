@@ -68,6 +68,7 @@ async function route(request: IncomingMessage, response: ServerResponse): Promis
   }
   const received = {
     address: Number(address),
+    fromPort: request.socket.remotePort,
     method: request.method ?? "",
     path: `/${rest.join("/")}`,
     headers: Object.fromEntries(

@@ -25,6 +25,8 @@ export type UpstreamStep = z.infer<typeof UpstreamStep>;
 export interface ReceivedRequest {
   /** Which of the engine's addresses it came to, from 0. */
   readonly address: number;
+  /** The port from which it came: the same for requests that came on one connection. */
+  readonly fromPort: number | undefined;
   readonly method: string;
   /** Below the engine's own base path. */
   readonly path: string;

@@ -11,7 +11,7 @@ import { aGateway, becomesIdle, WAIT } from "./support/gateway.ts";
 import { aRow, skipTime } from "./support/limits.ts";
 import { streamedAnswer, wholeAnswer } from "./support/upstream.ts";
 
-const BATCHES = 2;
+const BATCHES = 4;
 const REQUESTS_PER_BATCH = 250;
 const AT_ONCE = 10;
 const CONCURRENCY = 32;

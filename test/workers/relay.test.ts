@@ -88,6 +88,17 @@ describe.each(FORMS)("a stream of a $form", ({ wish, begun, finish }) => {
   });
 });
 
+test("streams that end well leave their connections to those that follow", async () => {
+  const gateway = await aGateway();
+  await gateway.upstream.answerWith(streamedAnswer(["One"]));
+  for (let count = 0; count < 10; count++) {
+    // oxlint-disable-next-line no-await-in-loop -- one after another
+    await readEvents(await gateway.ask(STREAM));
+  }
+  const ports = (await gateway.upstream.requests()).map(({ fromPort }) => fromPort);
+  expect(new Set(ports).size).toBeLessThan(5);
+});
+
 describe("a stream that breaks", () => {
   test("shows nothing of what the replica says behind the break", async () => {
     const { ask, upstream } = await aGateway();

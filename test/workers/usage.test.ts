@@ -259,6 +259,18 @@ async function ledgerOf(name: string) {
   return { ...usage.totals, open: usage.openCount };
 }
 
+/** Storage of an object that was ended: it rejects what it is asked first, and throws at once later. */
+function goneStorage(storage: DurableObjectStorage): DurableObjectStorage {
+  const gone = new Error("The storage is gone");
+  const sync = (): never => {
+    throw gone;
+  };
+  const lost: Partial<DurableObjectStorage> = { put: async () => Promise.reject(gone), sync };
+  return new Proxy(storage, {
+    get: (target, name) => Reflect.get(name in lost ? lost : target, name),
+  });
+}
+
 describe("the ledger of a tenant", () => {
   test("has on disk what was recorded and settled, whatever dies after it", async () => {
     const name = crypto.randomUUID();
@@ -272,6 +284,19 @@ describe("the ledger of a tenant", () => {
     await env.TENANTS.getByName(name).settle(first.row, counted(7, 3));
     await restart(name);
     expect(await ledgerOf(name)).toMatchObject({ requests: 2, promptTokens: 8, open: 0 });
+  });
+
+  test("leaves no write to itself whose storage is gone, at one call or at the next", async () => {
+    const leftAlone = vi.fn<() => void>();
+    addEventListener("unhandledrejection", leftAlone);
+    await runInDurableObject(env.TENANTS.getByName(crypto.randomUUID()), async (_object, state) => {
+      const usage = new StoredUsage(goneStorage(state.storage), Date.now());
+      usage.ledger.open(aRow(), Date.now());
+      await expect(usage.saved("urgently")).rejects.toThrow("is gone");
+      await scheduler.wait(1);
+    });
+    removeEventListener("unhandledrejection", leftAlone);
+    expect(leftAlone).not.toHaveBeenCalled();
   });
 
   test("is swept of what its holders left behind, by what was last heard of it", async () => {

@@ -19,6 +19,7 @@ export function aLease(name: string, change: Partial<Lease> = {}): Lease {
     emittedTokens: 0,
     cachedTokens: 0,
     outputTokens: 50,
+    outputTokensHigh: 100,
     isStreamed: true,
     outputTokensMax: undefined,
     costMs: 1_000,

@@ -199,34 +199,6 @@ describe("Pool.stalled()", () => {
   });
 });
 
-describe("Pool.prospectsOf()", () => {
-  const [own, other] = [replicaIdOf(0), replicaIdOf(1)];
-
-  test("another replica that has a slot is worth asking, unless it was tried before", () => {
-    const pool = aReadyPool({ replicaCount: 2 });
-    expect(pool.prospectsOf(own, [], 1)).toEqual({ hasOther: true, isSilent: false });
-    expect(pool.prospectsOf(own, [other], 1)).toEqual({ hasOther: false, isSilent: false });
-  });
-
-  test("nor is one that is full, or has not been heard of lately", () => {
-    const pool = aReadyPool({ replicaCount: 2, hello: { sequencesMax: 1 } });
-    pool.offer(anOffer("r", { excludedReplicaIds: [own] }), 1);
-    expect(pool.prospectsOf(own, [], 1)).toMatchObject({ hasOther: false });
-    expect(aReadyPool({ replicaCount: 2 }).prospectsOf(own, [], 5_000)).toEqual({
-      hasOther: false,
-      isSilent: true,
-    });
-  });
-
-  test("a replica that is disconnected is silent, one that drains still works", () => {
-    const pool = aReadyPool({ replicaCount: 2 });
-    pool.report(own, aReport(2, { draining: true }), 1);
-    expect(pool.prospectsOf(own, [], 1)).toMatchObject({ isSilent: false });
-    pool.disconnected(own, 2);
-    expect(pool.prospectsOf(own, [], 2)).toEqual({ hasOther: true, isSilent: true });
-  });
-});
-
 describe("the bounds of a pool", () => {
   test("its own ceiling holds whatever queue the configuration asks for", () => {
     const pool = aPool({ limits: { queueMax: 3 } });

@@ -43,7 +43,17 @@ describe("pickReplica", () => {
         const pool = poolLoad(all);
         const picked = pick(all, seededRandom(s), exploration);
         const isOneBelow = all.some((one) => one.isFeasible && isBelowCeiling(one, pool));
+        if (picked?.isProbe === true) return;
         expect(picked !== undefined && isBelowCeiling(picked, pool)).toBe(isOneBelow);
+      }),
+    );
+  });
+
+  test("picks one that is due to be tried out, however bad it looks, but none that is not feasible", () => {
+    fc.assert(
+      fc.property(anyCandidates, seed, fc.constantFrom(0, 0.01, 1), (all, s, exploration) => {
+        const isDue = all.some(({ isProbe, isFeasible }) => isProbe && isFeasible);
+        expect(pick(all, seededRandom(s), exploration)?.isProbe ?? false).toBe(isDue);
       }),
     );
   });
