@@ -49,9 +49,7 @@ export async function relay(
     eventBytesMax: EVENT_BYTES_MAX,
   });
   const reader = body.getReader();
-  const stalls = watchStalls({ client, line }, limits);
-  const stop = (): void => void reader.cancel().catch(() => {});
-  stalls.signal.addEventListener("abort", stop, { once: true });
+  const stalls = watchStalls({ reader, client, line }, limits);
   let text = "";
   let seenTokens = stream.outputChunks;
   let hasBegun = false;
@@ -98,18 +96,27 @@ export async function relay(
   return text;
 }
 
+/** Watches over the stream's pauses; reading ends when it is given up. */
 function watchStalls(
-  { client, line }: { readonly client: TextSink; readonly line: AttemptLine },
+  parties: {
+    readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+    readonly client: TextSink;
+    readonly line: AttemptLine;
+  },
   { stallMs }: RelayLimits,
 ): StallWatch {
+  const { reader, client, line } = parties;
   const giveUpMs = line.tellsTokens ? GIVE_UP_RATIO * stallMs : stallMs;
-  return new StallWatch({
+  const stalls = new StallWatch({
     markMs: Math.min(line.stallMarkMs, giveUpMs),
     giveUpMs,
     isBlocked: () => client.isBlocked,
     onStall: line.onStall,
     prospects: line.tellsTokens ? line.prospects : undefined,
   });
+  const stop = (): void => void reader.cancel().catch(() => {});
+  stalls.signal.addEventListener("abort", stop, { once: true });
+  return stalls;
 }
 
 /**
