@@ -11,6 +11,8 @@ export interface EngineHeaders {
   readonly tenant: string | undefined;
   readonly priority: number | undefined;
   readonly dispatch: DispatchMark | undefined;
+  /** True: a stream is to say which tokens its chunks are from. */
+  readonly tellsTokens: true | undefined;
 }
 
 const REQUEST_ID = /^[\w.-]{1,64}$/;
@@ -37,6 +39,9 @@ export function readEngineHeaders(header: (name: string) => string | undefined):
     ),
     priority: read(header, ENGINE_HEADERS.priority, "an integer of at most 9 digits", (text) =>
       PRIORITY.test(text) ? Number(text) : undefined,
+    ),
+    tellsTokens: read(header, ENGINE_HEADERS.tellTokens, "1", (text) =>
+      text === "1" ? true : undefined,
     ),
     dispatch: read(header, ENGINE_HEADERS.dispatch, "<epoch>.<number>", parseDispatchMark),
   };

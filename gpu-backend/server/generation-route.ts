@@ -42,14 +42,15 @@ export function generateText<Schema extends z.ZodObject>(
   takeIn: TakeIn<z.output<Schema>>,
 ): Handler<EngineEnvironment> {
   return async (c) => {
-    const running = await readRequest(context, c, schemas, async (request, arrival) => {
+    const { running, isTold } = await readRequest(context, c, schemas, async (request, arrival) => {
       const generation = await takeIn(context, request, arrival);
       requireContinuable(generation);
-      return submitGeneration(context, generation, arrival);
+      const { tellsTokens = false } = arrival.headers;
+      return { running: submitGeneration(context, generation, arrival), isTold: tellsTokens };
     });
     whenClosed(c.env.outgoing, () => running.cancel());
     return running.generation.parameters.stream
-      ? streamAnswer(context, c, running)
+      ? streamAnswer(context, c, running, tellingOf(running, isTold))
       : sendAnswer(context, c, running);
   };
 }
@@ -58,13 +59,13 @@ async function streamAnswer(
   context: AppContext,
   c: Context<EngineEnvironment>,
   running: RunningGeneration,
+  telling: ReturnType<typeof tellingOf>,
 ): Promise<Response> {
   const { answers, generation } = running;
   const firstPart = await answers.next(HEAD_HOLD_MS);
   if (firstPart !== undefined && isBroken(firstPart.part)) {
     throw new ProblemError(problemOfBroken(context, generation, firstPart.part));
   }
-  const telling = tellingOf(running, c.req.header(ENGINE_HEADERS.tellTokens) === "1");
   const includesUsage = generation.parameters.stream_options?.include_usage === true;
   const stream = answerStream({
     answers,

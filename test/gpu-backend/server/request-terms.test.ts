@@ -52,6 +52,7 @@ describe("what a request owes to whoever sent it", () => {
     ["x-gw-priority", ["", "1.5", "high", "+1", "1234567890"]],
     ["x-gw-deadline-ms", ["", "-1", "soon", "1e3", "NaN"]],
     ["x-gw-tbt-ms", ["", "0", "0.0", "-1", "Infinity"]],
+    ["x-gw-tell-tokens", ["", "0", "true", "2"]],
     ["x-gw-dispatch", ["", "epoch", ".1", "epoch."]],
   ])("is not guessed where %s makes no sense", (name, texts) => {
     for (const text of texts) {
