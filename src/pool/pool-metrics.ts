@@ -86,7 +86,7 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
     ),
     one("counter", "gw_hedges_won_total", "Second copies that answered first", totals.hedgesWon),
     one("gauge", "gw_inflight", "Dispatched requests that have not ended", parts.leases.size),
-    one("gauge", "gw_queue_depth", "Requests that wait in the pool", parts.queue.size),
+    queueDepth(parts, pool),
     one("gauge", "gw_queue_depth_max", "Requests that may wait in the pool", queueMax),
     one(
       "gauge",
@@ -95,6 +95,14 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
       holdBack.ratio,
     ),
   ];
+}
+
+function queueDepth({ queue }: PoolParts, pool: string): MetricFamily {
+  const samples = queue
+    .countsByBand()
+    .map((value, band) => ({ labels: withLabel(pool, "tier", String(band)), value }));
+  const help = "Requests that wait in the pool, by the priority that they have gained by now";
+  return metricFamily({ name: "gw_queue_depth", type: "gauge", help }, samples);
 }
 
 function endingMetrics({ totals }: PoolState, pool: string): MetricFamily[] {

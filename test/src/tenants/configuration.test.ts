@@ -272,7 +272,11 @@ describe("parseConfiguration()", () => {
     ["tenants.acme.timeouts.stall", "1ms", "auto, or a duration from 10ms to 10m"],
     ["tenants.acme.timeouts.stall", 600, "auto, or a duration from 10ms to 10m"],
     ["tenants.acme.attempts", 1, "a number of attempts from 2 to 4, found"],
-    ["pools.local.health.eject_after", 0, "a number of failures in a row from 1 to 100, such as 64, found"],
+    [
+      "pools.local.health.eject_after",
+      0,
+      "a number of failures in a row from 1 to 100, such as 64, found",
+    ],
     ["tenants.acme.attempts", 5, "a number of attempts from 2 to 4"],
     ["classes", { fast: { ttft: "300ms" } }, "one percentile with its limit"],
     ["classes", { fast: { ttft: {} } }, "one percentile with its limit"],
