@@ -10,6 +10,7 @@ import { GatewayError } from "./gateway-error.ts";
 import type { PromptSize } from "./prompt-size.ts";
 import { promptSizeOf } from "./prompt-size.ts";
 import { contextLengthProblem } from "./refusal.ts";
+import { requestCounts } from "./request-counts.ts";
 import { readRequestBody, upstreamBodyOf } from "./request-body.ts";
 import type { Settings } from "./settings.ts";
 
@@ -35,6 +36,7 @@ export async function checkRequest(
   const body = await readRequestBody(request, operation);
   record.uploadMs = Date.now() - uploadBeginsAtMs;
   const { outline } = body;
+  requestCounts.countUnknownParameters(outline.unknownParameterCount);
 
   const model = access.models.find(({ modelId }) => modelId === outline.modelId);
   if (model === undefined) throw new GatewayError({ code: "model_not_found", param: "model" });

@@ -1,14 +1,14 @@
 import { createHash } from "node:crypto";
 import { DurableObject } from "cloudflare:workers";
-import type { LabelCount } from "../src/base/label-counts.ts";
 import { LabelCounts } from "../src/base/label-counts.ts";
 import type { MetricFamily, MetricName } from "../src/base/metric-text.ts";
-import { metricFamily } from "../src/base/metric-text.ts";
+import { metricFamily, NO_LABELS } from "../src/base/metric-text.ts";
 import type { PoolId, TenantId } from "../src/protocol/ids.ts";
 import type { LivePool, TenantAccess } from "../src/tenants/live-configuration.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "../src/tenants/live-configuration.ts";
 import { OTHER_REQUEST_LABELS, REQUEST_LABELS_MAX } from "../src/protocol/request-labels.ts";
 import type { Env } from "./env.ts";
+import type { CountedRequests } from "./request-counts.ts";
 
 /** The one object of its class: `env.DIRECTORY.getByName(DIRECTORY_NAME)`. */
 export const DIRECTORY_NAME = "directory";
@@ -28,6 +28,12 @@ const REQUESTS: MetricName = {
   name: "gw_requests_total",
   type: "counter",
   help: "Requests of all edges by route, status of the head and code of the failure",
+};
+
+const UNKNOWN_PARAMETERS: MetricName = {
+  name: "gw_unknown_params_total",
+  type: "counter",
+  help: "Parameters of requests that the API does not have, and that replicas were given all the same",
 };
 
 export type Applied =
@@ -65,6 +71,7 @@ type StoredRow = { version: number; format: number; digest: string; document: st
 export class DirectoryObject extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
   readonly #requests = new LabelCounts(REQUEST_LABELS_MAX, OTHER_REQUEST_LABELS);
+  #unknownParameters = 0;
   #directory: Directory | undefined;
 
   constructor(state: DurableObjectState, env: Env) {
@@ -102,14 +109,16 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Takes what an edge has counted of its requests since it sent last. Kept in memory, as of this life. */
-  async countRequests(counts: readonly LabelCount[]): Promise<void> {
-    this.#requests.addAll(counts);
+  async countRequests({ requests, unknownParameters }: CountedRequests): Promise<void> {
+    this.#requests.addAll(requests);
+    this.#unknownParameters += unknownParameters;
   }
 
   /** Tells all edges' requests in numbers, for Prometheus. */
   async metrics(): Promise<MetricFamily[]> {
     const samples = this.#requests.list().map(([labels, value]) => ({ labels, value }));
-    return [metricFamily(REQUESTS, samples)];
+    const unknown = [{ labels: NO_LABELS, value: this.#unknownParameters }];
+    return [metricFamily(REQUESTS, samples), metricFamily(UNKNOWN_PARAMETERS, unknown)];
   }
 
   /** Tells whose key this is. Models, targets and limits come along, so that one call is enough. */

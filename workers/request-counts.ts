@@ -9,8 +9,16 @@ import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
 import { codeOf } from "./error-response.ts";
 
+/** What an isolate has counted since it sent last. */
+export interface CountedRequests {
+  /** By route, status and code. */
+  readonly requests: readonly LabelCount[];
+  /** Parameters of their bodies that the API does not have. */
+  readonly unknownParameters: number;
+}
+
 /** Whoever keeps the counts of all isolates. */
-type KeepCounts = (counts: readonly LabelCount[]) => Promise<void>;
+type KeepCounts = (counted: CountedRequests) => Promise<void>;
 
 const SEND_INTERVAL_MS = 1_000;
 /** A call that was to send may have died with its invocation; after so long another one does. */
@@ -22,11 +30,17 @@ const SENDER_MS_MAX = 10_000;
  */
 export class RequestCounts {
   readonly #counts = new LabelCounts(REQUEST_LABELS_MAX, OTHER_REQUEST_LABELS);
+  #unknownParameters = 0;
   #senderBeganAtMs = -Infinity;
 
   /** Counts an answer whose head goes out. */
   count(path: string, response: Response): void {
     this.#counts.add(requestLabels(path, response.status, codeOf(response)));
+  }
+
+  /** Counts parameters of a body, which is counted as a request once its answer is there. */
+  countUnknownParameters(count: number): void {
+    this.#unknownParameters += count;
   }
 
   /** Sends what has been counted when a second has passed, unless somebody is about to do so. */
@@ -41,12 +55,15 @@ export class RequestCounts {
 
   /** Sends what has been counted. Never rejects: what does not arrive is sent next time. */
   async send(keep: KeepCounts): Promise<void> {
-    const counts = this.#counts.take();
-    if (counts.length === 0) return;
+    const requests = this.#counts.take();
+    const unknownParameters = this.#unknownParameters;
+    this.#unknownParameters = 0;
+    if (requests.length === 0 && unknownParameters === 0) return;
     try {
-      await keep(counts);
+      await keep({ requests, unknownParameters });
     } catch {
-      this.#counts.addAll(counts);
+      this.#counts.addAll(requests);
+      this.#unknownParameters += unknownParameters;
     }
   }
 }
@@ -56,5 +73,5 @@ export const requestCounts = new RequestCounts();
 
 /** All isolates send what they count to the one object that there always is. */
 export function keepCountsOf({ DIRECTORY }: Env): KeepCounts {
-  return async (counts) => DIRECTORY.getByName(DIRECTORY_NAME).countRequests(counts);
+  return async (counted) => DIRECTORY.getByName(DIRECTORY_NAME).countRequests(counted);
 }

@@ -78,5 +78,11 @@ async function runApply(words: readonly string[], terminal: Terminal): Promise<n
 /** The secrets of a run are for its own gateway, not for whatever else listens at `url`. */
 function findRunAt(url: string | undefined): LocalRun | undefined {
   const run = findLocalRun(process.cwd());
-  return url === undefined || url === run?.url ? run : undefined;
+  if (run === undefined || url === undefined || url === run.url) return run;
+  const isGiven = ["SLUICE_ADMIN_KEY", "SLUICE_KEY_PEPPER"].every((name) => process.env[name]);
+  if (isGiven) return undefined;
+  throw new WrongUse(
+    `The gateway that runs in this folder is at ${run.url}, not at ${url}: leave --url out, or set ` +
+      "SLUICE_ADMIN_KEY and SLUICE_KEY_PEPPER of the other one in the environment",
+  );
 }

@@ -53,10 +53,13 @@ export function providePoolSecrets(
     if (secretName === undefined) return [];
     const secret = environment[secretName];
     if (secret !== undefined && POOL_SECRET.test(secret)) return [[secretName, secret] as const];
+    const needed = `which pool "${poolId}" sends to its replicas`;
+    if (secret === undefined || secret === "") {
+      throw new CommandFailure(`Expected ${secretName} in the environment, ${needed}`);
+    }
     throw new CommandFailure(
-      `${secretName} in the environment, which pool "${poolId}" sends to its replicas: expected at most ` +
-        `${SECRET_LENGTH_MAX} letters, digits or any of . _ ~ + / = -, found ` +
-        (secret === undefined ? "nothing" : `${secret.length} characters`),
+      `${secretName} in the environment, ${needed}: expected at most ${SECRET_LENGTH_MAX} letters, ` +
+        `digits or any of . _ ~ + / = -, found ${secret.length} characters`,
     );
   });
   return Object.fromEntries(entries);

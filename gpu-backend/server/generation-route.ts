@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Context, Handler } from "hono";
 import type * as z from "zod";
 import { CLIENT_HEADERS, ENGINE_HEADERS } from "../../src/protocol/headers.ts";
-import type { RequestSchemas } from "../../src/protocol/parse-request.ts";
+import type { RequestSchemas } from "../../src/protocol/unknown-parameters.ts";
 import { isBroken } from "./answer.ts";
 import { answerStream } from "./answer-stream.ts";
 import { readTotals } from "./answer-totals.ts";

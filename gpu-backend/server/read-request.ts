@@ -1,7 +1,8 @@
 import type { Context } from "hono";
 import type * as z from "zod";
 import { parseJsonObject } from "../../src/protocol/json-object.ts";
-import { parseRequest, type RequestSchemas } from "../../src/protocol/parse-request.ts";
+import { parseRequest } from "../../src/protocol/parse-request.ts";
+import type { RequestSchemas } from "../../src/protocol/unknown-parameters.ts";
 import { monotonicNowMs } from "../clock.ts";
 import type { AppContext, EngineEnvironment } from "./app-context.ts";
 import { type EngineHeaders, readEngineHeaders } from "./engine-headers.ts";

@@ -45,11 +45,12 @@ export function othersKeepTheirsBesideTheRunaway(options: PromiseOptions): Findi
 }
 
 const HIGH = settingsAt(HIGH_LOAD_RATIO);
+const STEADY_HIGH = steady(basis, HIGH);
 
 function burn(options: PromiseOptions, workloadOf: (window: Window) => Workload): Finding[] {
   const fromMs = WARM_UP_MS + options.measuredMs / 4;
   const untilMs = WARM_UP_MS + options.measuredMs / 2;
-  const { losses, beside } = compare(options, steady(basis, HIGH), workloadOf({ fromMs, untilMs }));
+  const { losses, beside } = compare(options, STEADY_HIGH, workloadOf({ fromMs, untilMs }));
   const ratioOf = (share: typeof keptShare, from: number, until: number) =>
     pooledRatio(beside.map((run) => share(arrivedIn(run.of(0), from, until))));
   return [
@@ -73,9 +74,8 @@ function burn(options: PromiseOptions, workloadOf: (window: Window) => Workload)
  * how much a smaller share of what it was promised is kept.
  */
 function compare(options: PromiseOptions, without: Workload, workload: Workload) {
-  const experiment = { profiles, warmUpMs: WARM_UP_MS };
-  const alone = runSeeds(options, { ...experiment, workload: without });
-  const beside = runSeeds(options, { ...experiment, workload });
+  const alone = runAlone(options, without);
+  const beside = runSeeds(options, { ...EXPERIMENT, workload });
   const losses = THREE_TENANTS.slice(1).map(({ name }, place): Finding => {
     const lost = alone.map((run, index) => {
       const other = beside[index];
@@ -85,6 +85,19 @@ function compare(options: PromiseOptions, without: Workload, workload: Workload)
     return { what: `kept promises that ${name} loses`, value, atMost: LOSS_RATIO_MAX };
   });
   return { losses, beside };
+}
+
+const EXPERIMENT = { profiles, warmUpMs: WARM_UP_MS };
+const runsAlone = new WeakMap<Workload, Map<string, readonly SeedRun[]>>();
+
+/** The same for whatever a workload is held against, so it is run once. */
+function runAlone(options: PromiseOptions, workload: Workload): readonly SeedRun[] {
+  const known = runsAlone.get(workload) ?? new Map<string, readonly SeedRun[]>();
+  runsAlone.set(workload, known);
+  const name = JSON.stringify(options);
+  const runs = known.get(name) ?? runSeeds(options, { ...EXPERIMENT, workload });
+  known.set(name, runs);
+  return runs;
 }
 
 function keptOf(run: SeedRun, tenantIndex: number): number {

@@ -89,6 +89,13 @@ export class WaitQueue {
     return this.state.requests.size;
   }
 
+  /** How many wait in each band, the most urgent first; who waits gains bands. */
+  countsByBand(): number[] {
+    const counts = Array.from({ length: BANDS }, () => 0);
+    for (const { band } of this.state.requests.values()) counts[band] = (counts[band] ?? 0) + 1;
+    return counts;
+  }
+
   /** Requests that were charged and have not been settled. */
   get requestsInFlight(): number {
     return this.#ranks.reduce((sum, rank) => sum + rank.requestsInFlight, 0);

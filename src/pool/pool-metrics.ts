@@ -94,7 +94,7 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
       samplesOf(continuationsOf(totals), "result", pool),
     ),
     one("gauge", "gw_inflight", "Dispatched requests that have not ended", parts.leases.size),
-    one("gauge", "gw_queue_depth", "Requests that wait in the pool", parts.queue.size),
+    queueDepth(parts, pool),
     one("gauge", "gw_queue_depth_max", "Requests that may wait in the pool", queueMax),
     one(
       "gauge",
@@ -108,6 +108,14 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
 function continuationsOf({ continuations }: PoolState["totals"]): Record<string, number> {
   const { "client-gone": client_abort, ...others } = continuations;
   return { ...others, client_abort };
+}
+
+function queueDepth({ queue }: PoolParts, pool: string): MetricFamily {
+  const samples = queue
+    .countsByBand()
+    .map((value, band) => ({ labels: withLabel(pool, "tier", String(band)), value }));
+  const help = "Requests that wait in the pool, by the priority that they have gained by now";
+  return metricFamily({ name: "gw_queue_depth", type: "gauge", help }, samples);
 }
 
 function endingMetrics({ totals }: PoolState, pool: string): MetricFamily[] {

@@ -1,10 +1,13 @@
 import type * as z from "zod";
-import { ChatRequestShape, messageText, requestedOutputTokensMax } from "./chat.ts";
-import { CompletionRequestShape } from "./completion.ts";
-import { EmbeddingsRequestShape } from "./embeddings.ts";
+import { ChatRequest, ChatRequestShape, messageText, requestedOutputTokensMax } from "./chat.ts";
+import { CompletionRequest, CompletionRequestShape } from "./completion.ts";
+import { EmbeddingsRequest, EmbeddingsRequestShape } from "./embeddings.ts";
 import type { ModelId } from "./ids.ts";
+import { InertChatParameters, InertCompletionParameters } from "./inert-parameters.ts";
 import type { TextInput } from "./text-input.ts";
 import type { UpstreamUsage } from "./upstream-answer.ts";
+import type { RequestSchemas } from "./unknown-parameters.ts";
+import { unknownParameters } from "./unknown-parameters.ts";
 import { isFailedFinish, UpstreamCompletion, UpstreamEmbeddings } from "./upstream-answer.ts";
 import type { Validated } from "./validation.ts";
 import { validate } from "./validation.ts";
@@ -22,6 +25,8 @@ export interface RequestOutline {
   readonly streamOptions: { readonly include_usage?: boolean | undefined } | undefined;
   /** The client's own narrowing of its cache. */
   readonly clientSalt: string | undefined;
+  /** Parameters that the API does not have: replicas get them all the same. */
+  readonly unknownParameterCount: number;
 }
 
 /**
@@ -46,12 +51,16 @@ interface WholeAnswer {
   readonly usage: UpstreamUsage | undefined;
 }
 
+const CHATS = { request: ChatRequest, inert: InertChatParameters };
+const COMPLETIONS = { request: CompletionRequest, inert: InertCompletionParameters };
+const INPUTS = { request: EmbeddingsRequest, inert: InertCompletionParameters };
+
 /** The next message of a conversation. */
 export const CHAT: Operation = {
   name: "chat",
   path: "/v1/chat/completions",
   promptParameter: "messages",
-  outline: outlineBy(ChatRequestShape, (chat) => ({
+  outline: outlineBy(ChatRequestShape, CHATS, (chat) => ({
     ...outlineOfGeneration(chat, 1),
     prompts: [{ kind: "text", text: chat.messages.map(messageText).join("") }],
     outputTokensMax: requestedOutputTokensMax(chat),
@@ -64,7 +73,7 @@ export const TEXT_COMPLETION: Operation = {
   name: "text_completion",
   path: "/v1/completions",
   promptParameter: "prompt",
-  outline: outlineBy(CompletionRequestShape, (completion) => ({
+  outline: outlineBy(CompletionRequestShape, COMPLETIONS, (completion) => ({
     ...outlineOfGeneration(completion, completion.prompt.length),
     prompts: completion.prompt,
     // Without output there is a first step all the same.
@@ -78,15 +87,19 @@ export const EMBEDDINGS: Operation = {
   name: "embeddings",
   path: "/v1/embeddings",
   promptParameter: "input",
-  outline: outlineBy(EmbeddingsRequestShape, ({ model, input, cache_salt: clientSalt }) => ({
-    modelId: model,
-    prompts: input,
-    outputTokensMax: 1,
-    choiceCount: 1,
-    isStreamed: false,
-    streamOptions: undefined,
-    clientSalt,
-  })),
+  outline: outlineBy(
+    EmbeddingsRequestShape,
+    INPUTS,
+    ({ model, input, cache_salt: clientSalt }) => ({
+      modelId: model,
+      prompts: input,
+      outputTokensMax: 1,
+      choiceCount: 1,
+      isStreamed: false,
+      streamOptions: undefined,
+      clientSalt,
+    }),
+  ),
   readAnswer: (body) => {
     const parsed = UpstreamEmbeddings.safeParse(body);
     return parsed.success ? { usage: parsed.data.usage } : undefined;
@@ -97,11 +110,14 @@ export const OPERATIONS: readonly Operation[] = [CHAT, TEXT_COMPLETION, EMBEDDIN
 
 function outlineBy<Schema extends z.ZodType>(
   shape: Schema,
-  toOutline: (request: z.output<Schema>) => RequestOutline,
+  schemas: RequestSchemas<z.ZodObject>,
+  toOutline: (request: z.output<Schema>) => Omit<RequestOutline, "unknownParameterCount">,
 ): Operation["outline"] {
   return (body) => {
     const request = validate(shape, body);
-    return request.kind === "valid" ? { kind: "valid", value: toOutline(request.value) } : request;
+    if (request.kind !== "valid") return request;
+    const unknownParameterCount = unknownParameters(schemas, body).length;
+    return { kind: "valid", value: { ...toOutline(request.value), unknownParameterCount } };
   };
 }
 

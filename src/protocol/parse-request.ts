@@ -1,16 +1,8 @@
 import type * as z from "zod";
 import type { Problem } from "./errors.ts";
+import type { RequestSchemas } from "./unknown-parameters.ts";
+import { unknownParameters } from "./unknown-parameters.ts";
 import { validate } from "./validation.ts";
-
-/** A body can hold thousands of unknown parameters; the rest of them is not listed. */
-export const UNKNOWN_PARAMETERS_MAX = 32;
-
-/** What one route of the engine takes. */
-export interface RequestSchemas<Schema extends z.ZodObject> {
-  readonly request: Schema;
-  /** Parameters that are checked and then without effect. */
-  readonly inert: z.ZodObject;
-}
 
 /** A request that the engine can serve, or what is wrong with it. */
 export type ParsedRequest<Request> =
@@ -35,9 +27,9 @@ export function parseRequest<Schema extends z.ZodObject>(
   if (parsed.kind === "invalid") return parsed;
   const inert = validate(schemas.inert, body);
   if (inert.kind === "invalid") return inert;
-  const unknownParameters = Object.keys(body)
-    .filter((name) => !Object.hasOwn(schemas.request.shape, name))
-    .filter((name) => !Object.hasOwn(schemas.inert.shape, name))
-    .slice(0, UNKNOWN_PARAMETERS_MAX);
-  return { kind: "valid", request: parsed.value, unknownParameters };
+  return {
+    kind: "valid",
+    request: parsed.value,
+    unknownParameters: unknownParameters(schemas, body),
+  };
 }

@@ -21,7 +21,12 @@ export function textNotation<Value>(expected: string, read: (text: string) => Va
 
 /** A whole number of something in a range, as a number or with a suffix: `64`, `1k`. */
 export function countNotation(what: string, { min, max }: { min: number; max: number }) {
-  return notation(`a number of ${what} from ${min} to ${max}, such as 64 or 1k`, (found) => {
+  const examples = ["64", "1k"].filter((text) => {
+    const value = parseCount(text) ?? Number.NaN;
+    return value >= min && value <= max;
+  });
+  const suchAs = examples.length > 0 ? `, such as ${examples.join(" or ")}` : "";
+  return notation(`a number of ${what} from ${min} to ${max}${suchAs}`, (found) => {
     const value = typeof found === "string" ? parseCount(found) : found;
     if (typeof value !== "number" || !Number.isInteger(value)) return undefined;
     return value >= min && value <= max ? value : undefined;

@@ -147,6 +147,9 @@ describe("sluice apply", () => {
     test("its secrets are for no other gateway, and not used without --local", async () => {
       const elsewhere = await runRecorded("apply", FILE, "--local", "--url=http://127.0.0.1:1");
       expect(elsewhere).toMatchObject({ exitCode: 2, stdout: "" });
+      expect(elsewhere.stderr).toContain(
+        `is at ${url}, not at http://127.0.0.1:1: leave --url out`,
+      );
       expect((await runRecorded("apply", FILE, `--url=${url}`)).exitCode).toBe(2);
       expect(gateway.sent).toEqual([]);
     });

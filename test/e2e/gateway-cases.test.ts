@@ -8,6 +8,8 @@ import { parse as parseYaml } from "yaml";
 import * as z from "zod";
 import { findPortProblems } from "../../cli/stack/ports.ts";
 import { takeFreePorts } from "../support/free-ports.ts";
+import type { RunningGateway } from "./support/miniflare-gateway.ts";
+import { startMiniflareGateway } from "./support/miniflare-gateway.ts";
 import { RunningStack } from "./support/running-stack.ts";
 
 // Faults that users of other gateways reported, as black-box cases: a runner that is not part of this
@@ -35,28 +37,36 @@ test("the keys beside the configuration of the cases are those in it", () => {
   expect(JSON.parse(readFileSync(KEYS, "utf8"))).toEqual(Object.fromEntries(keys));
 });
 
-test(
-  "a gateway in front of scripted servers passes every case",
-  async (context: TestContext) => {
+const HOSTS: readonly (readonly [
+  string,
+  (file: URL, ports: readonly number[]) => Promise<RunningGateway>,
+])[] = [
+  ["wrangler dev", (file, ports) => RunningStack.readyWith(file, ports)],
+  ["Miniflare", startMiniflareGateway],
+];
+
+test.for(HOSTS)(
+  "a gateway under %s in front of scripted servers passes every case",
+  { timeout: RUN_MS_MAX },
+  async ([, startGateway], context: TestContext) => {
     const folder = process.env["SLUICE_SHARED"];
     if (folder === undefined) context.skip("SLUICE_SHARED names no folder with cases");
     const runner = join(folder, "cases", "run-gateway-cases.mjs");
     if (!existsSync(runner)) context.skip(`${runner} is not there`);
     const upstreamPort = await takeNeighbours();
-    const stack = await RunningStack.readyWith(CONFIGURATION, [upstreamPort, upstreamPort + 1]);
-    onTestFinished(() => stack.dispose());
+    const gateway = await startGateway(CONFIGURATION, [upstreamPort, upstreamPort + 1]);
+    onTestFinished(() => gateway.dispose());
     const { default: key } = z
       .object({ default: z.string() })
       .parse(JSON.parse(readFileSync(KEYS, "utf8")));
-    const words = ["--gateway", stack.gatewayUrl, "--key", key, "--keys-file", KEYS.pathname];
-    const usage = ["--usage-url", `${stack.gatewayUrl}/v1/usage`];
+    const words = ["--gateway", gateway.gatewayUrl, "--key", key, "--keys-file", KEYS.pathname];
+    const usage = ["--usage-url", `${gateway.gatewayUrl}/v1/usage`];
     const run = [runner, ...words, "--upstream-port", String(upstreamPort), ...usage];
     const { stdout } = await promisify(execFile)(process.execPath, run, { timeout: RUN_MS_MAX })
       // It fails with the number of failed cases, and what it printed says which.
       .catch((error: { readonly stdout: string }) => error);
     expect(stdout).toMatch(/^\d+ passed, 0 failed$/m);
   },
-  RUN_MS_MAX,
 );
 
 /** Finds two free ports side by side, and returns the first. */

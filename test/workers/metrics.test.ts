@@ -8,7 +8,7 @@ import { PoolId } from "../../src/protocol/ids.ts";
 import { parseMetrics, valueOf } from "../support/metric-lines.ts";
 import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
 import { aGateway, becomesIdle, fetchGateway } from "./support/gateway.ts";
-import { streamedAnswer } from "./support/upstream.ts";
+import { streamedAnswer, wholeAnswer } from "./support/upstream.ts";
 
 afterEach(reset);
 
@@ -35,6 +35,9 @@ const requestsSoFar = async () => {
   return (route: string, status: number, code: string) =>
     valueOf(lines, "gw_requests_total", { route, status: String(status), code }) ?? 0;
 };
+
+const unknownSoFar = async () =>
+  valueOf(parseMetrics(await (await scrape()).text()), "gw_unknown_params_total") ?? 0;
 
 const torn = () => Promise.reject(new Error("torn"));
 
@@ -125,7 +128,12 @@ describe("GET /metrics", () => {
   test("before a configuration is live tells of no pool", async () => {
     const lines = parseMetrics(await (await scrape()).text());
     expect(new Set(lines.map(({ name }) => name))).toEqual(
-      new Set(["gw_directory_up", "gw_configuration_version", "gw_requests_total"]),
+      new Set([
+        "gw_directory_up",
+        "gw_configuration_version",
+        "gw_requests_total",
+        "gw_unknown_params_total",
+      ]),
     );
   });
 
@@ -151,6 +159,14 @@ describe("GET /metrics", () => {
     expect(lines.filter(({ name }) => name === "gw_offers_total")).toEqual([
       { name: "gw_offers_total", labels: { pool: "local" }, value: 0 },
     ]);
+  });
+
+  test("counts parameters that the API does not have", async () => {
+    const gateway = await aGateway();
+    await gateway.upstream.answerWith(wholeAnswer("a"));
+    const before = await unknownSoFar();
+    await (await gateway.ask({ body: { guided_regex: "a", user: "u" } })).text();
+    expect((await unknownSoFar()) - before).toBe(1);
   });
 
   test("tells that the Directory is away, and what pools there are is not known", async () => {

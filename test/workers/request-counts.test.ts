@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { LabelCount } from "../../src/base/label-counts.ts";
 import { errorResponse } from "../../workers/error-response.ts";
+import type { CountedRequests } from "../../workers/request-counts.ts";
 import { RequestCounts } from "../../workers/request-counts.ts";
 
 beforeEach(() => {
@@ -17,10 +18,12 @@ const UNKNOWN = 'route="other",status="404",code="not_found"';
 function someCounts() {
   const counts = new RequestCounts();
   const sent: LabelCount[][] = [];
-  const keep = async (some: readonly LabelCount[]): Promise<void> => {
-    sent.push([...some]);
+  const unknown: number[] = [];
+  const keep = async ({ requests, unknownParameters }: CountedRequests): Promise<void> => {
+    sent.push([...requests]);
+    unknown.push(unknownParameters);
   };
-  return { counts, sent, keep };
+  return { counts, sent, unknown, keep };
 }
 
 describe("RequestCounts", () => {
@@ -49,6 +52,16 @@ describe("RequestCounts", () => {
     await vi.advanceTimersByTimeAsync(1_000);
     expect(sent.length).toBeLessThanOrEqual(3);
     expect(sent.flat().reduce((sum, [, count]) => sum + count, 0)).toBe(100);
+  });
+
+  test("sends how many parameters nobody knows, also again after it did not arrive", async () => {
+    const { counts, unknown, keep } = someCounts();
+    counts.countUnknownParameters(2);
+    await counts.send(async () => Promise.reject(new Error("The Directory is away")));
+    counts.countUnknownParameters(3);
+    await counts.send(keep);
+    await counts.send(keep);
+    expect(unknown).toEqual([5]);
   });
 
   test("sends nothing where nothing was counted", async () => {

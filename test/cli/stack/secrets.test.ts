@@ -49,8 +49,6 @@ describe("providePoolSecrets()", () => {
   });
 
   test.each([
-    [undefined, "nothing"],
-    ["", "0 characters"],
     ["a b", "3 characters"],
     ["x\nSLUICE_MODE=production", "24 characters"],
   ])("%j is refused, without being repeated", (secret, found) => {
@@ -59,6 +57,12 @@ describe("providePoolSecrets()", () => {
     expect(provide).toThrow(
       new RegExp(`^QA_TOKEN in the environment, which pool "qa" sends .* found ${found}$`),
     );
+  });
+
+  test.each([undefined, ""])("%j is none", (secret) => {
+    const provide = () => providePoolSecrets({ pools }, { QA_TOKEN: secret });
+    expect(provide).toThrow(CommandFailure);
+    expect(provide).toThrow(/^Expected QA_TOKEN in the environment, which pool "qa" sends to/);
   });
 });
 

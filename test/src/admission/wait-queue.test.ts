@@ -77,6 +77,13 @@ describe("order", () => {
     expect(order(queue, 4_000)).toEqual(["low", "high"]);
   });
 
+  test("counts those who wait by the band that they have gained", () => {
+    const queue = queueWith(["low", { band: 2 }], ["urgent", {}]);
+    expect(queue.countsByBand()).toEqual([1, 0, 1, 0, 0, 0, 0, 0]);
+    order(queue, 2_000);
+    expect(queue.countsByBand()).toEqual([1, 1, 0, 0, 0, 0, 0, 0]);
+  });
+
   test("a request that waited before has the bands that it gained then", () => {
     const queue = queueWith(
       ["new", { band: 1, deadlineAtMs: 2_000 }],

@@ -27,6 +27,14 @@ describe("a request's outline", () => {
       isStreamed: false,
       streamOptions: undefined,
       clientSalt: "s",
+      unknownParameterCount: 0,
+    });
+  });
+
+  test("counts parameters that the API does not have, and not those that are without effect", () => {
+    const body = { messages: [{ role: "user", content: "Hi" }], user: "u", top_k: 3 };
+    expect(outlineOf(CHAT, { ...body, guided_regex: "a", reasoning: {} })).toMatchObject({
+      unknownParameterCount: 2,
     });
   });
 

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { ChatRequest } from "../../../src/protocol/chat.ts";
 import { InertChatParameters } from "../../../src/protocol/inert-parameters.ts";
-import { parseRequest, UNKNOWN_PARAMETERS_MAX } from "../../../src/protocol/parse-request.ts";
+import { parseRequest } from "../../../src/protocol/parse-request.ts";
+import { UNKNOWN_PARAMETERS_MAX } from "../../../src/protocol/unknown-parameters.ts";
 
 const BODY = { model: "sluice-tiny", messages: [{ role: "user", content: "Hello!" }] };
 

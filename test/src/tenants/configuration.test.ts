@@ -281,7 +281,12 @@ describe("parseConfiguration()", () => {
     ["tenants.acme.timeouts.first_token", "61s", "auto, or a duration from 10ms to 60s"],
     ["tenants.acme.timeouts.stall", "1ms", "auto, or a duration from 10ms to 10m"],
     ["tenants.acme.timeouts.stall", 600, "auto, or a duration from 10ms to 10m"],
-    ["tenants.acme.attempts", 1, "a number of attempts from 2 to 4"],
+    ["tenants.acme.attempts", 1, "a number of attempts from 2 to 4, found"],
+    [
+      "pools.local.health.eject_after",
+      0,
+      "a number of failures in a row from 1 to 100, such as 64, found",
+    ],
     ["tenants.acme.attempts", 5, "a number of attempts from 2 to 4"],
     ["tenants.acme.continuation", "yes", "true or false"],
     ["tenants.acme.continuation", 1, "true or false"],
