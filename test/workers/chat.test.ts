@@ -55,7 +55,7 @@ describe("a streamed answer", () => {
   test("tells where its time went beside the counts, to a client who asks for both", async () => {
     const { ask, upstream } = await aGateway();
     await upstream.answerWith([
-      ...streamThatGoesOn(["Hi"], { kind: "pause", ms: 30 }),
+      ...streamThatGoesOn(["Hi"], { kind: "pause", ms: 200 }),
       ...streamedAnswer(["there"]).slice(2),
     ]);
     const counted = { ...STREAM, stream_options: { include_usage: true } };
@@ -73,7 +73,8 @@ describe("a streamed answer", () => {
       mean_itl_ms: null,
       tokens_per_second: null,
     });
-    expect(metrics.generation_time_ms).toBeGreaterThanOrEqual(25);
+    // The first token may have been late, but hardly by so much.
+    expect(metrics.generation_time_ms).toBeGreaterThanOrEqual(50);
     for (const wish of [
       { body: counted },
       { body: STREAM, headers },
