@@ -1,6 +1,7 @@
 import type { LimitsMax } from "../src/tenants/tenant-limits.ts";
 import type { UsageEnding } from "../src/tenants/usage-ending.ts";
 import type { UsageRow } from "../src/tenants/usage-rows.ts";
+import { askAnew } from "./ask-anew.ts";
 import type { Call } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
@@ -29,7 +30,8 @@ export async function acquirePermit(call: Call, env: Env): Promise<HeldPermit> {
   const { tenant, record } = call;
   const row = rowOf(call);
   const tenantOf = () => env.TENANTS.getByName(tenant.tenantId);
-  const answer = await tenantOf().acquire({ row, limitsMax: limitsMaxOf(call) });
+  const request = { row, limitsMax: limitsMaxOf(call) };
+  const answer = await askAnew(async () => tenantOf().acquire(request));
   // Copied, since what an answer brings goes when its stub is disposed of.
   record.standings = { ...answer.standings };
   if (answer.kind === "rejected") {

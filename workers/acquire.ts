@@ -1,6 +1,7 @@
 import type { Dispatch, Offer, Outcome, Prospects } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import { FAILED } from "../src/slo/attainment.ts";
+import { askAnew } from "./ask-anew.ts";
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
 import type { Env } from "./env.ts";
@@ -45,19 +46,22 @@ export async function acquireLease(
   env: Env,
 ): Promise<HeldLease> {
   const { watch, record, requestId } = call;
-  if (watch.problem !== undefined) throw new GatewayError(watch.problem);
-  const pool = env.POOLS.getByName(call.model.poolId);
+  const { poolId } = call.model;
+  const pool = () => env.POOLS.getByName(poolId);
   const withdraw = (): void => {
-    pool.withdraw(requestId).catch((error: unknown) => {
-      logLine("error", "not-withdrawn", { requestId, details: String(error) });
-    });
+    pool()
+      .withdraw(requestId)
+      .catch((error: unknown) => {
+        logLine("error", "not-withdrawn", { requestId, details: String(error) });
+      });
   };
   watch.signal.addEventListener("abort", withdraw, { once: true });
   const offeredAtMs = Date.now();
-  const offer = toOffer(call, excludedReplicaIds, offeredAtMs);
-  const answer = await pool
-    .acquire(call.model.poolId, offer)
-    .finally(() => watch.signal.removeEventListener("abort", withdraw));
+  const offerNow = () => toOffer(call, excludedReplicaIds, Date.now());
+  const answer = await askAnew(async () => {
+    if (watch.problem !== undefined) throw new GatewayError(watch.problem);
+    return pool().acquire(poolId, offerNow());
+  }).finally(() => watch.signal.removeEventListener("abort", withdraw));
   const queuedMs = Date.now() - offeredAtMs;
   record.queuedMs += queuedMs;
   call.timeline.queued(queuedMs);
@@ -65,7 +69,7 @@ export async function acquireLease(
     const { reason } = answer.rejection;
     record.rejectedFor = reason;
     // So the pool has counted it: who was admitted once and is refused now has failed.
-    if (offer.isRetry && reason !== "withdrawn") record.attainment = FAILED;
+    if (isRetry(call) && reason !== "withdrawn") record.attainment = FAILED;
     throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection, call));
   }
   const { dispatch, lease } = answer;
@@ -120,6 +124,8 @@ function logLost(error: unknown): void {
   logLine("error", "lease-lost", { details: String(error) });
 }
 
+const isRetry = ({ record }: Call): boolean => record.attempts > 0;
+
 function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: number): Offer {
   const { interrupted } = call.record;
   return {
@@ -134,7 +140,7 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
     elapsedMs: Math.max(0, nowMs - startedAtMs(call.record)),
     prefixes: [],
     excludedReplicaIds,
-    isRetry: call.record.attempts > 0,
+    isRetry: isRetry(call),
     ...(interrupted !== undefined && {
       continued: {
         promptTokens: interrupted.continuation.prompt_tokens,
