@@ -1,5 +1,7 @@
 import type { FairAccount } from "../admission/waiting-request.ts";
 import { LeaseId } from "../protocol/ids.ts";
+import type { RouteResult } from "../routing/route-result.ts";
+import { routeResult } from "../routing/route-result.ts";
 import type { Lease } from "./lease-book.ts";
 import type { Option } from "./placement.ts";
 import type { PoolEffect } from "./pool-effect.ts";
@@ -27,7 +29,7 @@ export class Dispatcher {
     const lease = this.#give(request, option, charge, nowMs);
     this.#noteExcess(request, lease);
     this.#parts.hedgeBudget.dispatched();
-    this.#parts.totals.dispatched(request, nowMs);
+    this.#parts.totals.dispatched(request, this.#routeOf(request, option), nowMs);
     if (!offer.isRetry) this.#parts.tenants.count(offer.tenantId, { kind: "admitted" }, nowMs);
     return { kind: "dispatch", ...told(request, option, lease, nowMs) };
   }
@@ -104,6 +106,17 @@ export class Dispatcher {
     this.#state.counts.displaced += 1;
     const { requestId, leaseId } = displaced;
     return [{ kind: "displace", requestId, leaseId }];
+  }
+
+  #routeOf({ offer, routeHash }: PoolRequest, { replica, cachedTokens }: Option): RouteResult {
+    const { replicas } = this.#parts;
+    return routeResult({
+      isRetry: offer.isRetry,
+      cachedTokens,
+      routeHash,
+      chosen: replica,
+      replicas,
+    });
   }
 
   /**

@@ -30,6 +30,7 @@ export function poolMetrics(
   return [
     metricFamily(START, [{ labels: pool, value: startedAtMs / 1000 }]),
     ...verdictMetrics(state, parts, pool),
+    ...wayMetrics(state, pool),
     ...endingMetrics(state, pool),
     ...timeMetrics(state, pool),
     ...forecastMetrics(parts, pool),
@@ -42,6 +43,12 @@ const START: MetricName = {
   name: "gw_pool_start_time_seconds",
   type: "gauge",
   help: "Unix time since which the pool's counters count; it forgets with its object",
+};
+
+const ROUTES: MetricName = {
+  name: "gw_route_total",
+  type: "counter",
+  help: "Dispatches by why they went where they went: after a failure, to a prefix, to their route's replica, or elsewhere",
 };
 
 function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): MetricFamily[] {
@@ -70,29 +77,6 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
       "Dispatches taken back before they began",
       counts.displaced,
     ),
-    one(
-      "counter",
-      "gw_upstream_retries_total",
-      "Dispatches of requests that were dispatched before",
-      totals.retried,
-    ),
-    metricFamily(
-      {
-        name: "gw_hedges_total",
-        type: "counter",
-        help: "Second copies of late requests that were asked for: sent, or why not",
-      },
-      samplesOf(totals.hedges, "result", pool),
-    ),
-    one("counter", "gw_hedges_won_total", "Second copies that answered first", totals.hedgesWon),
-    metricFamily(
-      {
-        name: "gw_continuations_total",
-        type: "counter",
-        help: "Answers that were to go on on another replica, by what came of it",
-      },
-      samplesOf(continuationsOf(totals), "result", pool),
-    ),
     one("gauge", "gw_inflight", "Dispatched requests that have not ended", parts.leases.size),
     queueDepth(parts, pool),
     one("gauge", "gw_queue_depth_max", "Requests that may wait in the pool", queueMax),
@@ -108,6 +92,37 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
 function continuationsOf({ continuations }: PoolState["totals"]): Record<string, number> {
   const { "client-gone": client_abort, ...others } = continuations;
   return { ...others, client_abort };
+}
+
+/** Which ways requests took, and how often more than one. */
+function wayMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
+  const one = (name: string, help: string, value: number) =>
+    metricFamily({ name, type: "counter", help }, [{ labels: pool, value }]);
+  return [
+    one(
+      "gw_upstream_retries_total",
+      "Dispatches of requests that were dispatched before",
+      totals.retried,
+    ),
+    metricFamily(ROUTES, samplesOf(totals.routedBy, "result", pool)),
+    metricFamily(
+      {
+        name: "gw_hedges_total",
+        type: "counter",
+        help: "Second copies of late requests that were asked for: sent, or why not",
+      },
+      samplesOf(totals.hedges, "result", pool),
+    ),
+    one("gw_hedges_won_total", "Second copies that answered first", totals.hedgesWon),
+    metricFamily(
+      {
+        name: "gw_continuations_total",
+        type: "counter",
+        help: "Answers that were to go on on another replica, by what came of it",
+      },
+      samplesOf(continuationsOf(totals), "result", pool),
+    ),
+  ];
 }
 
 function queueDepth({ queue }: PoolParts, pool: string): MetricFamily {

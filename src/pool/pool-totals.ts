@@ -1,6 +1,7 @@
 import type { HistogramState } from "../base/histogram.ts";
 import { emptyHistogram, observe } from "../base/histogram.ts";
 import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "../slo/metric-buckets.ts";
+import type { RouteResult } from "../routing/route-result.ts";
 import type { Lease } from "./lease-book.ts";
 import type { Outcome, Rejection } from "./offer.ts";
 import type { PoolRequest } from "./pool-request.ts";
@@ -29,6 +30,7 @@ export interface PoolTotalsState {
   readonly tokens: { input: number; cachedInput: number; output: number };
   /** Dispatches of requests that had been dispatched before. */
   retried: number;
+  readonly routedBy: Record<RouteResult, number>;
   readonly hedges: Record<HedgeResult, number>;
   /** Hedges whose answer came first. */
   hedgesWon: number;
@@ -67,6 +69,7 @@ export function noTotals(): PoolTotalsState {
     },
     tokens: { input: 0, cachedInput: 0, output: 0 },
     retried: 0,
+    routedBy: { failover: 0, prefix: 0, primary: 0, spill: 0 },
     hedges: {
       sent: 0,
       settled: 0,
@@ -102,8 +105,9 @@ export class PoolTotals {
     this.state.continuations[reason === "withdrawn" ? "withdrawn" : "refused"] += 1;
   }
 
-  dispatched(request: PoolRequest, nowMs: number): void {
+  dispatched(request: PoolRequest, route: RouteResult, nowMs: number): void {
     if (request.offer.isRetry) this.state.retried += 1;
+    this.state.routedBy[route] += 1;
     const queuedMs = elapsedMsOf(request, nowMs) - request.offer.elapsedMs;
     observe(this.state.queueWait, REQUEST_BUCKETS, queuedMs / 1000);
   }

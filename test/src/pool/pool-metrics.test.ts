@@ -129,6 +129,7 @@ describe("the metrics of a pool", () => {
         const settled = value("gw_dispatches_total") + rejected + sumOf(lines, "gw_queue_depth");
         expect(settled, `seed ${seed}`).toBe(value("gw_offers_total"));
         expect(value("gw_queue_wait_seconds_count")).toBe(value("gw_dispatches_total"));
+        expect(sumOf(lines, "gw_route_total")).toBe(value("gw_dispatches_total"));
         const now = new Map(
           lines
             .filter(({ name }) => /_(?:total|count|bucket)$/.test(name))
