@@ -141,7 +141,9 @@ export class RunningStack {
       `${count} × "${name}" of sluice up`,
       () => hasEnded || this.eventsOf(name).length >= count,
       60_000,
-    );
+    ).catch((cause: unknown) => {
+      throw new Error(`${String(cause)}\nIt has said:\n${this.#cli.tail.join("\n")}`, { cause });
+    });
     const event = this.eventsOf(name)[count - 1];
     if (event === undefined) throw new Error(`sluice up ended:\n${this.#cli.tail.join("\n")}`);
     return event;
