@@ -18,7 +18,7 @@ const COMPLETIONS = "/v1/completions";
 const TELLING = { headers: { [ENGINE_HEADERS.tellTokens]: "1" } };
 const STREAMED = { stream: true, stream_options: { include_usage: true } };
 /** Of one answer; a longer one is cut at so many places, evenly. */
-const CUTS_MAX = 10;
+const CUTS_MAX = 6;
 const CUTS_MS_MAX = 120_000;
 
 interface Delta {

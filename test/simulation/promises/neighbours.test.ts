@@ -16,7 +16,8 @@ describe("other tenants lose less than half a point of what they were promised",
 
   test("but more where nothing is guaranteed", () => {
     const mechanisms = { guarantees: false };
-    expect(othersKeepTheirsBesideTheNoisy({ ...noisy, mechanisms })).toSatisfy(breaks("loses"));
+    const unguarded = othersKeepTheirsBesideTheNoisy({ seeds: 1, measuredMs: 4_000, mechanisms });
+    expect(unguarded).toSatisfy(breaks("loses"));
   });
 
   const failing = { seeds: 2, measuredMs: 40_000 };
