@@ -24,7 +24,6 @@ import {
   servesAsMuchAsTheBestLimit,
 } from "../simulator/promises/overload.ts";
 import {
-  findsPrefixesWhereManyWait,
   findsPrefixesWithinTheBound,
   hidesABlackHole,
   leavesOutABlackHole,
@@ -101,7 +100,6 @@ const TESTS: readonly Test[] = [
   { promise: "P8", run: (seeds) => leavesNoReplicaEmpty({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P9", run: (seeds) => recoversFromABurst({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P10", run: (seeds) => findsPrefixesWithinTheBound({ seeds, measuredMs: LONG_MS }) },
-  { promise: "P10", run: (seeds) => findsPrefixesWhereManyWait({ seeds, measuredMs: LONG_MS }) },
   { promise: "P11", run: (seeds) => leavesOutABlackHole({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P11", run: (seeds) => hidesABlackHole({ seeds, measuredMs: SHORT_MS }) },
 ];

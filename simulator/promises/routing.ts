@@ -15,8 +15,6 @@ import { CHAT, LASTS_MS, scaled, smallPool, THREE_TENANTS } from "./small-pool.t
 
 const REPLICAS = 4;
 const LOAD_RATIO = 0.6;
-const OVERLOAD_RATIO = 2;
-const CACHES_FILL_MS = 10_000;
 
 const { profiles, basis } = smallPool(REPLICAS);
 
@@ -50,23 +48,6 @@ export function findsPrefixesWithinTheBound(
       value: own.aboveCeiling / own.dispatches,
       atMost: 0.01,
     },
-  ];
-}
-
-/** P10: where more is asked for than can be done, prompts go where their prefix is as well. */
-export function findsPrefixesWhereManyWait(options: PromiseOptions): Finding[] {
-  const runs = runSeeds(options, {
-    profiles,
-    workload: steady(basis, { loadRatio: OVERLOAD_RATIO, profiles: [CODE] }),
-    warmUpMs: CACHES_FILL_MS,
-  });
-  const whole = runs.flatMap((run) =>
-    run.records.filter(({ cachedTokens }) => cachedTokens !== undefined),
-  );
-  const hitTokens = whole.reduce((sum, { cachedTokens = 0 }) => sum + cachedTokens, 0);
-  const prefixTokens = whole.reduce((sum, { spec }) => sum + spec.prefixTokens, 0);
-  return [
-    { what: "hit tokens over those of prefixes", value: hitTokens / prefixTokens, atLeast: 0.75 },
   ];
 }
 

@@ -19,8 +19,6 @@ export interface Mechanisms {
   readonly drop: boolean;
   /** Lets a request wait for room. Off: what does not fit now is refused. */
   readonly queue: boolean;
-  /** Lets a request wait a while for a replica that has its prefix, if others wait. Off: any will do. */
-  readonly affinity: boolean;
   /** Takes excess back that has not begun. */
   readonly displacement: boolean;
   /** Adds what was sent since the last report to the load. */
@@ -44,7 +42,6 @@ export const ALL_MECHANISMS: Mechanisms = {
   fairness: true,
   drop: true,
   queue: true,
-  affinity: true,
   displacement: true,
   ledger: true,
   ejection: true,

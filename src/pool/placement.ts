@@ -7,6 +7,7 @@ import { forecastLatency, kvFitsQuickly } from "../forecast/latency.ts";
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
 import type { Replica } from "../replicas/replica.ts";
 import type { Candidate } from "../routing/candidate.ts";
+import { whyNot } from "../routing/filter.ts";
 import { PICK_DEFAULTS, pickReplica } from "../routing/pick.ts";
 import { tighteningRatioOf } from "../routing/tightening.ts";
 import { rendezvousWeight } from "../routing/rendezvous.ts";
@@ -17,10 +18,8 @@ import { believedTpotMs, believedTtftMs, TPOT_BELIEVED_RATIO_MAX } from "./belie
 import type { ForeseenPace } from "./foreseen-pace.ts";
 import { decidingPaceMs, keptPaceMs, predictedPaceMs, slowestPaceMs } from "./foreseen-pace.ts";
 import type { Mechanisms } from "./mechanisms.ts";
-import { isFit } from "./fit-replica.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
-import { cachedTokensOn, noteLeastWork, waitForPrefix } from "./prefix-wait.ts";
 import type { ReplicaWaits } from "./replica-waits.ts";
 
 /** A replica that a request could be sent to, and what is foreseen of it there. */
@@ -59,8 +58,6 @@ export interface PlacementMoment {
   readonly nowMs: number;
   /** Nobody waits whom it could get in the way of. */
   readonly isQueueEmpty: boolean;
-  /** It may wait, and others do who would take what it leaves; no, where absent. */
-  readonly mayLeaveRoom?: boolean;
 }
 
 /**
@@ -82,11 +79,7 @@ export class Placement {
       options.push(this.#optionOf(request, replica, replica.loadAt(moment.nowMs), moment.nowMs));
     }
     const best = this.#hold(options, request, moment);
-    const { random, mechanisms } = this.#parts;
-    if (mechanisms.affinity && moment.mayLeaveRoom === true) {
-      noteLeastWork(request, replicas, moment.nowMs);
-      waitForPrefix(options, request, moment.nowMs);
-    }
+    const { random } = this.#parts;
     return { chosen: pickReplica(options, { random, ...PICK_DEFAULTS }), best };
   }
 
@@ -105,9 +98,6 @@ export class Placement {
     const load = without === undefined ? present : loadWithout(present, without);
     const option = this.#optionOf(request, replica, load, moment.nowMs);
     this.#hold([option], request, moment);
-    if (this.#parts.mechanisms.affinity && moment.mayLeaveRoom === true) {
-      waitForPrefix([option], request, moment.nowMs);
-    }
     return option.isFeasible;
   }
 
@@ -138,7 +128,8 @@ export class Placement {
   #optionOf(request: PoolRequest, replica: Replica, load: ReplicaLoad, nowMs: number): Option {
     const { offer, promptTokens, outputTokens } = request;
     const limits = this.#limitsAt(request, nowMs);
-    const cachedTokens = cachedTokensOn(replica, request);
+    const hitRatio = replica.prefixes.hitBytes(offer.prefixes) / Math.max(1, offer.promptBytes);
+    const cachedTokens = Math.floor(Math.min(1, hitRatio) * promptTokens);
     const waits = this.#parts.waits.of(replica, load, promptTokens - cachedTokens, nowMs);
     const forecast = forecastLatency({ promptTokens, cachedTokens, outputTokens }, load, waits);
     const { profile } = replica;
@@ -288,3 +279,16 @@ function roomiestOf(options: readonly Option[]): Option | undefined {
 
 const NOBODY_THERE = { sequences: 0 } as const;
 const UNGUARDED = { tightestTpotMs: Infinity, tightestTbtMs: Infinity } as const;
+
+function isFit(
+  replica: Replica,
+  request: PoolRequest,
+  nowMs: number,
+  slotsToCome: 0 | 1 = 0,
+): boolean {
+  const freeSlots = replica.freeSlots + slotsToCome;
+  // Asked of every replica for everybody who waits, and then this is mostly why not.
+  if (freeSlots <= 0) return false;
+  const facts = replica.factsAt(nowMs);
+  return whyNot({ ...facts, freeSlots }, request.offer) === undefined;
+}

@@ -29,8 +29,6 @@ export interface PoolRequest {
   readonly costMs: number;
   /** True once its cost was taken from what its tenant is guaranteed. */
   isInProfile: boolean;
-  /** Of the prompt, on the replica with most of it cached, when all were last looked at. */
-  leastUncachedTokens?: number;
   /** Steps of the tenant's overload ladder that are behind it. */
   ladderTaken: number;
   /** The ladder's limit on the output, once it has come to that. */

@@ -151,12 +151,11 @@ export class Reception {
   }
 
   #placeWaiting(request: PoolRequest, nowMs: number, changed?: Replica): Option | undefined {
-    const mayLeaveRoom = this.#parts.queue.size > 1;
-    const moment = { nowMs, isQueueEmpty: false, mayLeaveRoom };
+    const moment = { nowMs, isQueueEmpty: false };
     // What a model of limited number waits for may become free on one replica and be used on another.
     const isAnywhere = changed === undefined || this.#parts.isModelLimited(request.offer.modelId);
     const isPossible = isAnywhere || this.#parts.placement.couldTake(request, changed, moment);
-    return isPossible ? this.#place(request, nowMs, mayLeaveRoom).chosen : undefined;
+    return isPossible ? this.#place(request, nowMs).chosen : undefined;
   }
 
   /**
@@ -245,13 +244,13 @@ export class Reception {
     return { kind: "waits", effects };
   }
 
-  #place(request: PoolRequest, nowMs: number, mayLeaveRoom = false): Placed {
+  #place(request: PoolRequest, nowMs: number): Placed {
     const { placement, replicas, leases, queue } = this.#parts;
     if (leases.isFull || this.#parts.isModelFull(request.offer.modelId)) return NOWHERE;
     // A pool that has just begun knows only what its replicas say: first come those with a right.
     const isNew = nowMs < this.#state.relearnUntilMs && replicas.hasReporting;
     if (!request.isInProfile && isNew) return NOWHERE;
-    const moment = { nowMs, isQueueEmpty: queue.size === 0, mayLeaveRoom };
+    const moment = { nowMs, isQueueEmpty: queue.size === 0 };
     const placed = placement.place(request, replicas, moment);
     if (placed.best !== undefined || replicas.ejectedRatio === 0) return placed;
     replicas.probeIfNoneIsWell(nowMs);

@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import { LeastOutstanding } from "../../../simulator/policies/load-balancers.ts";
 import { brokenOf } from "../../../simulator/promises/finding.ts";
 import {
-  findsPrefixesWhereManyWait,
   findsPrefixesWithinTheBound,
   hidesABlackHole,
   leavesOutABlackHole,
@@ -19,17 +18,6 @@ describe("routing", LONG, () => {
   test("finds fewer by the number of requests alone", () => {
     const byNumber = findsPrefixesWithinTheBound(affinity, () => new LeastOutstanding());
     expect(byNumber).toSatisfy(breaks("hit tokens"));
-  });
-
-  const crowd = { seeds: 1, measuredMs: 15_000 };
-
-  test("finds three quarters of all prefixes where twice as much is asked for as can be done", () => {
-    expect(brokenOf(findsPrefixesWhereManyWait(crowd))).toEqual([]);
-  });
-
-  test("finds fewer where each takes whatever comes free", () => {
-    const mechanisms = { affinity: false };
-    expect(findsPrefixesWhereManyWait({ ...crowd, mechanisms })).toSatisfy(breaks("hit tokens"));
   });
 
   const hole = { seeds: 2, measuredMs: 8_000 };

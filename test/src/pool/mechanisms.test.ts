@@ -139,30 +139,6 @@ const EXAMPLES: Readonly<Record<keyof Mechanisms, Example>> = {
     on: {},
     off: { r: "infeasible" },
   },
-  affinity: {
-    says: "who waits leaves room to others a while where its prefix is on another replica",
-    run: (mechanisms) => {
-      const pool = aReadyPool({
-        replicaCount: 2,
-        hello: { sequencesMax: 1 },
-        pool: { mechanisms },
-      });
-      const prefixes = [{ key: "manual", bytes: 1_500 }];
-      const long = { ...PATIENT, promptBytes: 2_000 };
-      const [there, elsewhere] = [1, 0].map((index) => {
-        const excludedReplicaIds = [replicaIdOf(index)];
-        const about = index === 1 ? { ...long, prefixes } : PATIENT;
-        return leaseOf(pool.offer(anOffer(`on ${1 - index}`, { ...about, excludedReplicaIds }), 0));
-      });
-      if (there === undefined || elsewhere === undefined) throw new Error("Both are taken");
-      pool.offer(anOffer("about the manual", { ...long, prefixes, elapsedMs: 1 }), 1);
-      pool.offer(anOffer("other", PATIENT), 2);
-      const free = pool.settle(elsewhere, COMPLETED, 3);
-      return [...dispatched(free), ...dispatched(pool.settle(there, COMPLETED, 4))];
-    },
-    on: ["other", "about the manual"],
-    off: ["about the manual", "other"],
-  },
   displacement: {
     says: "excess that has not begun gives way to what is guaranteed",
     run: (mechanisms) => {
