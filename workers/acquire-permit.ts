@@ -46,15 +46,17 @@ export async function acquirePermit(call: Call, env: Env): Promise<HeldPermit> {
 
 function limitsMaxOf({ tenant }: Call): LimitsMax {
   const { concurrencyMax, requestsPerMinuteMax, tokensPerMinuteMax, tokensPerMonthMax } = tenant;
+  const { spendPerMonthMaxMicros } = tenant;
   return {
     ...(concurrencyMax !== undefined && { concurrencyMax }),
     ...(requestsPerMinuteMax !== undefined && { requestsPerMinuteMax }),
     ...(tokensPerMinuteMax !== undefined && { tokensPerMinuteMax }),
     ...(tokensPerMonthMax !== undefined && { tokensPerMonthMax }),
+    ...(spendPerMonthMaxMicros !== undefined && { spendPerMonthMaxMicros }),
   };
 }
 
-function rowOf({ requestId, keyName, model, promptTokens, tokensMax }: Call): UsageRow {
+function rowOf({ requestId, keyName, model, promptTokens, tokensMax, pricing }: Call): UsageRow {
   const { modelId } = model;
   return {
     requestId,
@@ -63,5 +65,6 @@ function rowOf({ requestId, keyName, model, promptTokens, tokensMax }: Call): Us
     beganAtMs: Date.now(),
     promptTokens,
     tokensMax,
+    ...(pricing !== undefined && { pricing }),
   };
 }

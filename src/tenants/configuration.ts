@@ -5,6 +5,7 @@ import { BUILT_IN_CLASSES } from "../slo/targets.ts";
 import type {
   KeySection,
   LimitsSection,
+  ModelSection,
   PoolSection,
   TimeoutsSection,
 } from "./configuration-file.ts";
@@ -57,6 +58,7 @@ function resolve(
       poolId: model.pool,
       upstreamModel: model.upstream ?? modelId,
       contextTokens: model.context,
+      ...priceOf(model),
     })),
     pools: [...file.pools].map(([poolId, pool]) => ({
       poolId,
@@ -117,6 +119,19 @@ function limitsOfModels(poolId: string, { models }: ConfigurationFile) {
   return modelLimits.length > 0 && { modelLimits };
 }
 
+/** Millionths of the currency a million tokens are picos a token. */
+function priceOf({ price_per_million_tokens: price }: ModelSection) {
+  if (price === undefined) return {};
+  const { input, cached_input: cachedInput = input, output } = price;
+  return {
+    price: {
+      inputPicosPerToken: input,
+      cachedInputPicosPerToken: cachedInput,
+      outputPicosPerToken: output,
+    },
+  };
+}
+
 function resolveTimeouts({ total, first_token, stall }: TimeoutsSection) {
   return {
     ...(total !== undefined && { totalMs: total }),
@@ -127,12 +142,13 @@ function resolveTimeouts({ total, first_token, stall }: TimeoutsSection) {
 
 function limitsMaxOf(limits: LimitsSection = {}): LimitsMax {
   const { concurrency, requests_per_minute: requests, tokens_per_minute: tokens } = limits;
-  const { tokens_per_month: tokensOfMonth } = limits;
+  const { tokens_per_month: tokensOfMonth, spend_per_month: spendMicros } = limits;
   return {
     ...(concurrency !== undefined && { concurrencyMax: concurrency }),
     ...(requests !== undefined && { requestsPerMinuteMax: requests }),
     ...(tokens !== undefined && { tokensPerMinuteMax: tokens }),
     ...(tokensOfMonth !== undefined && { tokensPerMonthMax: tokensOfMonth }),
+    ...(spendMicros !== undefined && { spendPerMonthMaxMicros: spendMicros }),
   };
 }
 

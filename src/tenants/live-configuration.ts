@@ -2,6 +2,7 @@ import * as z from "zod";
 import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
 import { ANSWER_MS_MAX } from "../slo/answer-span.ts";
 import { EndpointUrl } from "./endpoint-url.ts";
+import { ModelPrice } from "./model-price.ts";
 import { isSecretName } from "./secret-name.ts";
 import { findBrokenReferences } from "./live-references.ts";
 import { GUARANTEED_RATIO_MAX } from "./share.ts";
@@ -26,6 +27,8 @@ export const CONFIGURATION_LIMITS = {
   requestsPerMinuteMax: 10_000_000,
   tokensPerMinuteMax: 1_000_000_000_000,
   tokensPerMonthMax: 1_000_000_000_000_000,
+  /** A thousand million of the currency. */
+  spendPerMonthMaxMicros: 1_000_000_000_000_000,
   /** Requests that may wait in one pool. */
   queueMax: 10_000,
   /** Failures in a row. */
@@ -102,6 +105,8 @@ export const LiveModel = z.strictObject({
   /** The name the replicas know. */
   upstreamModel: z.string().min(1).max(256),
   contextTokens: z.int().positive().max(CONFIGURATION_LIMITS.contextTokensMax),
+  /** Absent: its tokens cost nothing. */
+  price: ModelPrice.exactOptional(),
 });
 export type LiveModel = z.infer<typeof LiveModel>;
 
@@ -148,6 +153,12 @@ export const LiveTenant = z.strictObject({
     .max(CONFIGURATION_LIMITS.tokensPerMinuteMax)
     .exactOptional(),
   tokensPerMonthMax: z.int().positive().max(CONFIGURATION_LIMITS.tokensPerMonthMax).exactOptional(),
+  /** Of a calendar month, in millionths of the currency that prices are in. */
+  spendPerMonthMaxMicros: z
+    .int()
+    .positive()
+    .max(CONFIGURATION_LIMITS.spendPerMonthMaxMicros)
+    .exactOptional(),
   timeouts: LiveTimeouts.exactOptional(),
   /** Replicas that one call may be given to, all of them before its first token. */
   attemptsMax: z

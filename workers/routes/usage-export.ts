@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import * as z from "zod";
 import { TenantId } from "../../src/protocol/ids.ts";
+import { amountText } from "../../src/tenants/money.ts";
 import type { SettledRow } from "../../src/tenants/usage-rows.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
@@ -51,5 +52,6 @@ function toLine(row: SettledRow): object {
     completion_tokens: row.outputTokens,
     cached_tokens: row.cachedTokens,
     estimated: row.isEstimated,
+    spend: amountText(row.costPicos),
   };
 }

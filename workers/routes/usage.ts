@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import { monthText } from "../../src/tenants/calendar-month.ts";
+import { amountText, picosOfMicros } from "../../src/tenants/money.ts";
 import { authenticate } from "../auth.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { settingsOf } from "../settings.ts";
@@ -14,7 +15,7 @@ export async function tellUsage({ req, env, var: { arrivedAtMs } }: Context<Edge
   );
   const usage = await env.TENANTS.getByName(tenant.tenantId).usageOf(keyName);
   const { totals, month } = usage;
-  const { tokensPerMonthMax } = tenant;
+  const { tokensPerMonthMax, spendPerMonthMaxMicros } = tenant;
   return Response.json(
     {
       object: "usage",
@@ -24,12 +25,19 @@ export async function tellUsage({ req, env, var: { arrivedAtMs } }: Context<Edge
       completion_tokens: totals.outputTokens,
       cached_tokens: totals.cachedTokens,
       estimated_requests: totals.estimatedRequests,
+      spend: amountText(totals.spentPicos),
       tenant: {
         open_requests: usage.openCount,
         month: monthText(month.month),
         month_tokens: month.tokens,
         month_tokens_reserved: month.reservedTokens,
         month_tokens_limit: tokensPerMonthMax ?? null,
+        month_spend: amountText(month.spentPicos),
+        month_spend_reserved: amountText(month.reservedPicos),
+        month_spend_limit:
+          spendPerMonthMaxMicros === undefined
+            ? null
+            : amountText(picosOfMicros(spendPerMonthMaxMicros)),
       },
     },
     { headers: { "cache-control": "no-store" } },

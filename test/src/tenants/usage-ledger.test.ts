@@ -28,6 +28,13 @@ function aRow(name: string, wish: Partial<UsageRow> = {}): UsageRow {
   };
 }
 
+/** What tokens cost here: 2 of the prompt, 1 where cached, 5 of the output. */
+const pricing = {
+  price: { inputPicosPerToken: 2, cachedInputPicosPerToken: 1, outputPicosPerToken: 5 },
+  outputTokensMax: 90,
+};
+const dearer = { ...pricing, price: { ...pricing.price, outputPicosPerToken: 50 } };
+
 const counted = (promptTokens: number, outputTokens: number): UsageEnding => ({
   kind: "counted",
   promptTokens,
@@ -53,8 +60,52 @@ describe("UsageLedger", () => {
       outputTokens: 7,
       cachedTokens: 1,
       estimatedRequests: 0,
+      spentPicos: 0n,
     });
     ledger.checkInvariants();
+  });
+
+  test("charges each request by the prices it was reserved at, to the last fraction", () => {
+    const ledger = new UsageLedger();
+    ledger.open(aRow("a", { pricing }), NOW_MS);
+    ledger.open(aRow("b", { pricing: dearer }), NOW_MS);
+    expect(ledger.monthStanding(NOW_MS)).toMatchObject({ reservedPicos: 470n + 4520n });
+    ledger.settle(aRow("a", { pricing }), counted(12, 7), NOW_MS);
+    expect(ledger.monthStanding(NOW_MS)).toMatchObject({
+      spentPicos: 11n * 2n + 1n + 7n * 5n,
+      reservedPicos: 4520n,
+    });
+    ledger.settle(aRow("b", { pricing: dearer }), counted(12, 7), NOW_MS);
+    ledger.settle(aRow("free"), counted(12, 7), NOW_MS);
+    expect(ledger.state.totals.spentPicos).toBe(58n + 11n * 2n + 1n + 7n * 50n);
+    ledger.checkInvariants();
+  });
+
+  test("charges what broke off by what came of it, and what nobody knows of by its prompt", () => {
+    const ledger = new UsageLedger();
+    const ending = { promptTokens: 10, outputTokens: 3, cachedTokens: 0 };
+    ledger.settle(aRow("a", { pricing }), { kind: "estimated", ...ending }, NOW_MS);
+    ledger.settle(aRow("b", { pricing }), { kind: "unknown" }, NOW_MS);
+    ledger.settle(aRow("c", { pricing }), { kind: "refunded" }, NOW_MS);
+    ledger.open(aRow("d", { pricing }), NOW_MS);
+    ledger.checkpoint(aRow("d").requestId, 8, NOW_MS);
+    ledger.sweep(NOW_MS + HOLD_MS_MAX);
+    expect(ledger.state.totals.spentPicos).toBe(35n + 20n + 60n);
+    expect(ledger.monthStanding(NOW_MS).reservedPicos).toBe(0n);
+  });
+
+  test("keeps over a restart what was spent and what is reserved, at the old prices", () => {
+    const disk = new LedgerDisk();
+    const before = new UsageLedger();
+    before.open(aRow("a", { pricing }), NOW_MS);
+    before.settle(aRow("b", { pricing }), counted(10, 1), NOW_MS);
+    disk.write(before.takeChanges());
+    const ledger = disk.load(NOW_MS);
+    expect(ledger.monthStanding(NOW_MS)).toMatchObject({ spentPicos: 24n, reservedPicos: 470n });
+    ledger.sweep(NOW_MS + ROW_SILENCE_MS_MAX);
+    expect(ledger.monthStanding(NOW_MS)).toMatchObject({ spentPicos: 44n, reservedPicos: 0n });
+    const december = Date.parse("2026-12-01");
+    expect(ledger.monthStanding(december)).toMatchObject({ spentPicos: 0n, reservedPicos: 0n });
   });
 
   test("counts a broken answer by what came of it, and marks it", () => {
@@ -218,7 +269,10 @@ describe("UsageLedger over crashes", () => {
           told = new Set();
         };
         for (const one of steps) {
-          const row = aRow(`r${"index" in one ? one.index : 0}`);
+          const place = "index" in one ? one.index : 0;
+          // Some are free, and prices differ from one to the next.
+          const prices = [{}, { pricing }, { pricing: dearer }][place % 3];
+          const row = aRow(`r${place}`, prices);
           if (one.kind === "open") ledger.open(row, nowMs);
           if (one.kind === "settle") {
             const isFirst = ledger.settle(row, one.ending, nowMs);
@@ -251,7 +305,13 @@ describe("UsageLedger over crashes", () => {
         expect(ids).toEqual(expect.arrayContaining([...kept]));
         expect([disk.open.size, after.state.open.size]).toEqual([0, 0]);
         const sum = rows.reduce((total, { outputTokens }) => total + outputTokens, 0);
-        expect(after.state.totals).toMatchObject({ requests: rows.length, outputTokens: sum });
+        const spentPicos = rows.reduce((total, { costPicos }) => total + costPicos, 0n);
+        expect(after.state.totals).toMatchObject({
+          requests: rows.length,
+          outputTokens: sum,
+          spentPicos,
+        });
+        expect(after.monthStanding(nowMs).spentPicos).toBe(spentPicos);
       }),
       { numRuns: 500 },
     );
