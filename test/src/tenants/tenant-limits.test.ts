@@ -105,6 +105,14 @@ describe("TenantLimits", () => {
     // A price that was changed meanwhile is that of requests that begin after it.
     expect(ask(limits, "d", costing(21, 2)).kind).toBe("rejected");
     expect(ask(limits, "e", costing(19, 2)).kind).toBe("granted");
+    // 98.2 are taken.
+    const exactly = {
+      price: { ...priceOf(100_000), inputPicosPerToken: 0, cachedInputPicosPerToken: 0 },
+      outputTokensMax: 8,
+    };
+    expect(ask(limits, "just", { pricing: exactly, spendPerMonthMaxMicros: 99 }).kind).toBe(
+      "granted",
+    );
     expect(ask(limits, "f", costing(2)).kind).toBe("rejected");
     expect(ask(limits, "free", { spendPerMonthMaxMicros: 100 }).kind).toBe("granted");
     expect(ask(limits, "unlimited", { pricing: costing(1000).pricing }).kind).toBe("granted");

@@ -169,12 +169,16 @@ describe("UsageLedger", () => {
     const ledger = new UsageLedger();
     const [november, december] = [NOW_MS, Date.parse("2026-12-01")];
     ledger.open(aRow("a"), november);
-    ledger.settle(aRow("b"), counted(30, 10), november);
+    ledger.settle(aRow("b", { pricing }), counted(30, 10), november);
     expect(ledger.monthStanding(november)).toMatchObject({ tokens: 40, reservedTokens: 100 });
     expect(ledger.monthStanding(december)).toMatchObject({ tokens: 0, reservedTokens: 100 });
-    ledger.settle(aRow("a"), counted(1, 1), december);
+    ledger.settle(aRow("a", { pricing }), counted(1, 1), december);
     ledger.settle(aRow("c"), counted(2, 2), november);
-    expect(ledger.monthStanding(december)).toMatchObject({ tokens: 6, reservedTokens: 0 });
+    expect(ledger.monthStanding(december)).toMatchObject({
+      tokens: 6,
+      reservedTokens: 0,
+      spentPicos: 6n,
+    });
     expect(used(ledger)).toEqual([3, 33, 13, 0]);
   });
 
