@@ -14,6 +14,8 @@ import { logLine } from "./log.ts";
 import { StoredRates } from "./stored-rates.ts";
 import { StoredUsage } from "./stored-usage.ts";
 import { TenantPermit } from "./tenant-permit.ts";
+import { UsageOutbox } from "./usage-outbox.ts";
+import { usageSinksOf } from "./usage-sinks.ts";
 
 /** Whether a tenant's request may begin beside its others, and how the tenant's limits stand. */
 export type PermitAnswer =
@@ -49,14 +51,18 @@ export class TenantObject extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
   readonly #rates: StoredRates;
   readonly #usage: StoredUsage;
+  readonly #outbox: UsageOutbox;
   readonly #limits: TenantLimits;
-  #hasAlarm = false;
+  /** When the object is woken, as far as this life of it knows. */
+  #alarmAtMs = Infinity;
 
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
     this.#storage = state.storage;
     this.#rates = new StoredRates(state.storage);
     this.#usage = new StoredUsage(state.storage, Date.now());
+    this.#outbox = new UsageOutbox(state, usageSinksOf(env));
+    this.#usage.ledger.exportedNumber = this.#outbox.sentNumber;
     this.#limits = new TenantLimits(new RateLimits(this.#rates.load()), this.#usage.ledger);
   }
 
@@ -117,12 +123,19 @@ export class TenantObject extends DurableObject<Env> {
     return this.#usage.settledAfter(number, countMax);
   }
 
-  /** Settles the requests whose holders are gone. */
+  /** Settles the requests whose holders are gone, and tells what is counted to whatever is bound. */
   override async alarm(): Promise<void> {
-    this.#hasAlarm = false;
-    const count = this.#usage.ledger.sweep(Date.now());
+    // What comes meanwhile is seen to at the end; until then this alarm is repeated, should it break off.
+    this.#alarmAtMs = -Infinity;
+    const { ledger } = this.#usage;
+    const count = ledger.sweep(Date.now());
     if (count > 0) logLine("error", "usage-orphaned", { count });
+    const lastNumber = ledger.state.totals.requests;
     await this.#save();
+    await this.#outbox.send(this.#usage, lastNumber);
+    ledger.exportedNumber = this.#outbox.sentNumber;
+    this.#alarmAtMs = Infinity;
+    this.#ensureAlarm();
   }
 
   async #release(
@@ -148,11 +161,18 @@ export class TenantObject extends DurableObject<Env> {
     }
   }
 
-  /** As long as rows are open somebody has to look whether their holders are gone, also after a crash. */
+  /**
+   * As long as rows are open somebody has to look whether their holders are gone, also after a crash; and
+   * what is counted is to be told to whatever is bound.
+   */
   #ensureAlarm(): void {
-    if (this.#hasAlarm || this.#usage.ledger.state.open.size === 0) return;
-    this.#hasAlarm = true;
-    const set = this.#storage.setAlarm(Date.now() + SWEEP_MS, { allowUnconfirmed: true });
-    set.catch(() => (this.#hasAlarm = false));
+    const nowMs = Date.now();
+    const { open, totals } = this.#usage.ledger.state;
+    const sweepAtMs = open.size === 0 ? Infinity : nowMs + SWEEP_MS;
+    const atMs = Math.min(sweepAtMs, this.#outbox.nextAtMs(totals.requests, nowMs));
+    if (atMs >= this.#alarmAtMs) return;
+    this.#alarmAtMs = atMs;
+    const set = this.#storage.setAlarm(atMs, { allowUnconfirmed: true });
+    set.catch(() => (this.#alarmAtMs = Infinity));
   }
 }

@@ -43,6 +43,8 @@ export interface MonthStanding {
  */
 export class UsageLedger {
   readonly state: UsageLedgerState;
+  /** Settled rows up to this one need not be kept to be exported; all, where nothing is exported. */
+  exportedNumber = Infinity;
   readonly #journal: UsageJournal;
   #reservedTokens = 0;
   #reservedPicos = 0n;
@@ -121,7 +123,7 @@ export class UsageLedger {
 
   /** What has changed since this was asked last, to be stored whole or not at all. */
   takeChanges(): UsageChanges | undefined {
-    return this.#journal.take(this.state);
+    return this.#journal.take(this.state, this.exportedNumber);
   }
 
   checkInvariants(): void {
@@ -232,6 +234,7 @@ function emptyLedger(): UsageLedgerState {
     refunded: 0,
     month: { number: 0, tokens: 0, spentPicos: 0n },
     settledIds: new Map(),
+    firstKeptNumber: 1,
     forgottenUntilAtMs: 0,
   };
 }

@@ -79,6 +79,8 @@ export interface UsageLedgerState extends LedgerHead {
   readonly totalsByKey: Map<string, UsageTotals>;
   /** With when they began, oldest settlement first. */
   readonly settledIds: Map<RequestId, number>;
+  /** Of the oldest settled row that is still kept, or the next one's where there is none. */
+  firstKeptNumber: number;
 }
 
 /** Puts a ledger together again from what is stored of it: of the settled rows the newest ones. */
@@ -88,6 +90,8 @@ export function toLedgerState(stored: {
   readonly keys: readonly (readonly [name: string, totals: UsageTotals])[];
   /** Oldest first. */
   readonly settled: readonly SettledRow[];
+  /** Of all that are kept, also those that are older. */
+  readonly firstKeptNumber: number | undefined;
 }): UsageLedgerState {
   const { head, open, keys, settled } = stored;
   return {
@@ -95,5 +99,6 @@ export function toLedgerState(stored: {
     open: new Map(open.map((row) => [row.requestId, row])),
     totalsByKey: new Map(keys),
     settledIds: new Map(settled.map(({ requestId, beganAtMs }) => [requestId, beganAtMs])),
+    firstKeptNumber: stored.firstKeptNumber ?? head.totals.requests + 1,
   };
 }

@@ -1,8 +1,7 @@
 import type { Context } from "hono";
 import * as z from "zod";
 import { TenantId } from "../../src/protocol/ids.ts";
-import { amountText } from "../../src/tenants/money.ts";
-import type { SettledRow } from "../../src/tenants/usage-rows.ts";
+import { toUsageLine } from "../usage-line.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { GatewayError } from "../gateway-error.ts";
@@ -34,24 +33,7 @@ export async function exportUsage(c: Context<EdgeContext>): Promise<Response> {
   }
   const { after, limit } = page.data;
   const rows = await c.env.TENANTS.getByName(tenantId.data).settledAfter(after, limit);
-  return new Response(rows.map((row) => `${JSON.stringify(toLine(row))}\n`).join(""), {
+  return new Response(rows.map((row) => `${JSON.stringify(toUsageLine(row))}\n`).join(""), {
     headers: { "content-type": "application/x-ndjson", "cache-control": "no-store" },
   });
-}
-
-function toLine(row: SettledRow): object {
-  return {
-    number: row.number,
-    request_id: row.requestId,
-    key: row.keyName,
-    model: row.modelId,
-    began_at: new Date(row.beganAtMs).toISOString(),
-    settled_at: new Date(row.settledAtMs).toISOString(),
-    how: row.how,
-    prompt_tokens: row.promptTokens,
-    completion_tokens: row.outputTokens,
-    cached_tokens: row.cachedTokens,
-    estimated: row.isEstimated,
-    spend: amountText(row.costPicos),
-  };
 }

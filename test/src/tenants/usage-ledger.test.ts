@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { RequestId } from "../../../src/protocol/ids.ts";
 import { HOLD_MS_MAX } from "../../../src/slo/answer-span.ts";
 import type { UsageEnding } from "../../../src/tenants/usage-ending.ts";
-import { SETTLED_ROWS_MAX } from "../../../src/tenants/usage-journal.ts";
+import { SETTLED_ROWS_MAX, UNEXPORTED_ROWS_MAX } from "../../../src/tenants/usage-journal.ts";
 import {
   LEDGER_KEYS_MAX,
   OPEN_ROWS_MAX,
@@ -232,6 +232,37 @@ describe("UsageLedger", () => {
     expect(disk.settled.size).toBe(SETTLED_ROWS_MAX);
     expect(disk.settled.get(3)?.requestId).toBe("r2");
     expect(disk.settled.has(2)).toBe(false);
+  });
+
+  test("keeps what is not exported yet for longer, up to a bound, and then makes up for it step by step", () => {
+    const { state } = new UsageLedger();
+    const settledBefore = UNEXPORTED_ROWS_MAX - 1;
+    const totals = { ...state.totals, requests: settledBefore };
+    const keys = new Map([["key", { ...totals }]]);
+    const ledger = new UsageLedger({
+      ...state,
+      totals,
+      totalsByKey: keys,
+      opened: settledBefore,
+      firstKeptNumber: 1,
+    });
+    ledger.exportedNumber = 0;
+    let count = 0;
+    const dropped = () => {
+      ledger.settle(aRow(`r${(count += 1)}`, { beganAtMs: NOW_MS + count }), counted(1, 0), NOW_MS);
+      return ledger.takeChanges()?.droppedNumbers ?? [];
+    };
+    expect(dropped()).toEqual([]);
+    // One more than the bound: the oldest is given up, and what was exported makes no difference.
+    expect(dropped()).toEqual([1]);
+    ledger.exportedNumber = 1_500;
+    expect(dropped()).toEqual(Array.from({ length: 1_001 }, (_, index) => index + 2));
+    expect(dropped()).toEqual(Array.from({ length: 498 }, (_, index) => index + 1_003));
+    expect(dropped()).toEqual([]);
+    ledger.exportedNumber = Infinity;
+    while (dropped().length === 1_001);
+    expect(ledger.state.firstKeptNumber).toBe(settledBefore + count - SETTLED_ROWS_MAX + 1);
+    ledger.checkInvariants();
   });
 });
 
