@@ -1,4 +1,5 @@
 import type { LimitsMax } from "../src/tenants/tenant-limits.ts";
+import { placeOf, shardName } from "../src/tenants/tenant-shards.ts";
 import type { UsageEnding } from "../src/tenants/usage-ending.ts";
 import type { UsageRow } from "../src/tenants/usage-rows.ts";
 import type { Call } from "./call.ts";
@@ -28,8 +29,10 @@ export interface HeldPermit {
 export async function acquirePermit(call: Call, env: Env): Promise<HeldPermit> {
   const { tenant, record } = call;
   const row = rowOf(call);
-  const tenantOf = () => env.TENANTS.getByName(tenant.tenantId);
-  const answer = await tenantOf().acquire({ row, limitsMax: limitsMaxOf(call) });
+  const place = placeOf(tenant.tenantId, tenant.shards ?? 1, call.requestId);
+  // Whatever is said of a request later is said to the object that has its row.
+  const tenantOf = () => env.TENANTS.getByName(shardName(place.tenantId, place.shard));
+  const answer = await tenantOf().acquire({ row, limitsMax: limitsMaxOf(call) }, place);
   // Copied, since what an answer brings goes when its stub is disposed of.
   record.standings = { ...answer.standings };
   if (answer.kind === "rejected") {

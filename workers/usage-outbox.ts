@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { assert } from "../src/base/assert.ts";
+import { partsOfShardName } from "../src/tenants/tenant-shards.ts";
 import { ExportProgress } from "../src/tenants/export-progress.ts";
 import { toUsageLine } from "./usage-line.ts";
 import { logLine } from "./log.ts";
@@ -29,7 +30,7 @@ interface Outlet {
 export class UsageOutbox {
   readonly #storage: DurableObjectStorage;
   readonly #outlets: readonly Outlet[];
-  readonly #tenantId: string;
+  readonly #name: string;
 
   constructor({ id, storage }: DurableObjectState, sinks: readonly UsageSink[]) {
     this.#storage = storage;
@@ -37,7 +38,7 @@ export class UsageOutbox {
       const stored = storage.kv.get(PROGRESS_PREFIX + sink.name);
       return { sink, progress: new ExportProgress(SentNumber.parse(stored)) };
     });
-    this.#tenantId = sinks.length === 0 ? "" : tenantIdOf(id, storage);
+    this.#name = sinks.length === 0 ? "" : nameOf(id, storage);
   }
 
   /** Up to this number no row is needed any more; `Infinity` where nothing is bound. */
@@ -66,7 +67,8 @@ export class UsageOutbox {
       const rows = usage.settledAfter(progress.sentNumber, linesMax);
       const sentNumber = rows.at(-1)?.number;
       assert(sentNumber !== undefined, "what was counted is kept until it is sent");
-      const lines = rows.map((row) => ({ tenant: this.#tenantId, ...toUsageLine(row) }));
+      const { tenantId: tenant, shard } = partsOfShardName(this.#name);
+      const lines = rows.map((row) => ({ tenant, shard, ...toUsageLine(row) }));
       try {
         // oxlint-disable-next-line no-await-in-loop -- in order, and one batch in memory
         await withinMs(sink.send(lines), SEND_MS_MAX);
@@ -92,14 +94,15 @@ export class UsageOutbox {
   }
 
   #log({ name: sink }: UsageSink, event: string, fields: Record<string, string | number>): void {
-    logLine("error", event, { tenantId: this.#tenantId, sink, ...fields });
+    const { tenantId, shard } = partsOfShardName(this.#name);
+    logLine("error", event, { tenantId, shard, sink, ...fields });
   }
 }
 
 const SentNumber = z.int().min(0).default(0);
 
 /** An object that was woken by an alarm alone need not be told its name, so it is kept. */
-function tenantIdOf(id: DurableObjectId, storage: DurableObjectStorage): string {
+function nameOf(id: DurableObjectId, storage: DurableObjectStorage): string {
   const stored = z.string().optional().parse(storage.kv.get(NAME_KEY));
   if (id.name === undefined) return stored ?? id.toString();
   if (stored !== id.name) storage.kv.put(NAME_KEY, id.name);

@@ -4,6 +4,8 @@ import type { Env } from "./env.ts";
 /** A counted request with whose it is. */
 export interface TenantUsageLine extends UsageLine {
   readonly tenant: string;
+  /** Which of its objects has counted it, under a number of its own. */
+  readonly shard: number;
 }
 
 /** Something outside that is told every counted request. */
@@ -32,7 +34,7 @@ function queueSink(queue: Queue<TenantUsageLine>): UsageSink {
 }
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS sluice_usage (
-  request_id TEXT PRIMARY KEY, tenant TEXT NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL,
+  request_id TEXT PRIMARY KEY, tenant TEXT NOT NULL, shard INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL,
   model TEXT NOT NULL, began_at TEXT NOT NULL, settled_at TEXT NOT NULL, how TEXT NOT NULL,
   prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL,
   estimated INTEGER NOT NULL, spend TEXT NOT NULL
@@ -41,6 +43,7 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS sluice_usage (
 const COLUMNS = [
   "request_id",
   "tenant",
+  "shard",
   "number",
   "key",
   "model",

@@ -41,6 +41,7 @@ const {
   replicasPerPoolMax,
   requestsMax,
   requestsPerMinuteMax,
+  shardsMax,
   spendPerMonthMaxMicros,
   timeoutMsMax,
   timeoutMsMin,
@@ -206,6 +207,7 @@ export const TenantSection = section({
   ).exactOptional(),
   limits: LimitsSection.exactOptional(),
   timeouts: TimeoutsSection.exactOptional(),
+  shards: countNotation("objects", { min: 1, max: shardsMax }).exactOptional(),
   attempts: countNotation("attempts", { min: attemptsMin, max: attemptsMax }).exactOptional(),
 });
 export type TenantSection = z.infer<typeof TenantSection>;

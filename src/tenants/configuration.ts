@@ -66,7 +66,7 @@ function resolve(
       ...limitsOfModels(poolId, file),
     })),
     tenants: tenants.map(([tenantId, tenant]) => {
-      const { models, class: className, attempts: attemptsMax } = tenant;
+      const { models, class: className, attempts: attemptsMax, shards = 1 } = tenant;
       const targets = classes.get(className);
       assert(targets !== undefined, "a class that a tenant names was found to exist");
       return {
@@ -78,6 +78,7 @@ function resolve(
         ...limitsMaxOf(tenant.limits),
         ...(tenant.timeouts !== undefined && { timeouts: resolveTimeouts(tenant.timeouts) }),
         ...(attemptsMax !== undefined && { attemptsMax }),
+        ...(shards > 1 && { shards }),
       };
     }),
     keys: tenants.flatMap(([tenantId, tenant]) =>

@@ -5,6 +5,7 @@ import { EndpointUrl } from "./endpoint-url.ts";
 import { ModelPrice } from "./model-price.ts";
 import { isSecretName } from "./secret-name.ts";
 import { findBrokenReferences } from "./live-references.ts";
+import { SHARDS_MAX } from "./shard-allotments.ts";
 import { GUARANTEED_RATIO_MAX } from "./share.ts";
 
 /** How much one configuration may hold; one Durable Object keeps all of it in memory. */
@@ -39,6 +40,8 @@ export const CONFIGURATION_LIMITS = {
   timeoutMsMax: ANSWER_MS_MAX,
   /** No call waits longer for one, whoever serves it. */
   firstTokenTimeoutMsMax: 60_000,
+  /** Objects of one tenant. */
+  shardsMax: SHARDS_MAX,
   attemptsMin: 2,
   attemptsMax: 4,
 } as const;
@@ -135,7 +138,8 @@ const LiveTimeouts = z.strictObject({
 });
 
 export const LiveTenant = z.strictObject({
-  tenantId: TenantId,
+  // What follows a stroke names one of its shards.
+  tenantId: TenantId.refine((tenantId) => !tenantId.includes("/"), "a name without a stroke"),
   modelIds: z.array(ModelId),
   className: z.string().min(1).max(64),
   targets: Targets,
@@ -159,6 +163,8 @@ export const LiveTenant = z.strictObject({
     .positive()
     .max(CONFIGURATION_LIMITS.spendPerMonthMaxMicros)
     .exactOptional(),
+  /** Objects that it is spread over; absent: one. */
+  shards: z.int().min(2).max(CONFIGURATION_LIMITS.shardsMax).exactOptional(),
   timeouts: LiveTimeouts.exactOptional(),
   /** Replicas that one call may be given to, all of them before its first token. */
   attemptsMax: z

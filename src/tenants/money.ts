@@ -27,6 +27,11 @@ export function picosOfMicros(micros: number): Picos {
   return BigInt(micros) * PICOS_PER_MICRO;
 }
 
+/** The fewest millionths that cover an amount. */
+export function microsCeilOf(picos: Picos): number {
+  return Number((picos + PICOS_PER_MICRO - 1n) / PICOS_PER_MICRO);
+}
+
 /** Writes an amount as a decimal, exactly: `0.000012`. */
 export function amountText(picos: Picos): string {
   const sign = picos < 0n ? "-" : "";

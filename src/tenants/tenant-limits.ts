@@ -1,6 +1,7 @@
 import type { PermitHold } from "./permits.ts";
 import { costMaxOf } from "./model-price.ts";
-import { picosOfMicros } from "./money.ts";
+import type { Levels } from "./levels.ts";
+import { microsCeilOf, picosOfMicros } from "./money.ts";
 import { TenantPermits } from "./permits.ts";
 import type { RateLimitsState, RatesMax, RateStandings, Reservation } from "./rate-limits.ts";
 import { RateLimits } from "./rate-limits.ts";
@@ -64,6 +65,17 @@ export class TenantLimits {
   /** What has to outlive a restart, beside the ledger; permits end with those who hold them. */
   get ratesState(): RateLimitsState {
     return this.#rates.state;
+  }
+
+  /** What is taken of each limit. */
+  taken(nowMs: number): Levels {
+    const { tokens, reservedTokens, spentPicos, reservedPicos } = this.ledger.monthStanding(nowMs);
+    return {
+      concurrency: this.#permits.countHeld(nowMs),
+      ...this.#rates.used(nowMs),
+      monthTokens: tokens + reservedTokens,
+      monthMicros: microsCeilOf(spentPicos + reservedPicos),
+    };
   }
 
   acquire(request: LimitedRequest, nowMs: number): LimitsVerdict {

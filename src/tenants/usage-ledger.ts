@@ -30,6 +30,21 @@ export interface MonthStanding {
   readonly reservedPicos: Picos;
 }
 
+/** How a month stands at two of a tenant's objects; one of an earlier month has used nothing of it. */
+export function addMonths(one: MonthStanding, other: MonthStanding): MonthStanding {
+  const month = Math.max(one.month, other.month);
+  const [used, otherUsed] = [one, other].map((standing) =>
+    standing.month === month ? standing : { tokens: 0, spentPicos: 0n },
+  );
+  return {
+    month,
+    tokens: (used?.tokens ?? 0) + (otherUsed?.tokens ?? 0),
+    spentPicos: (used?.spentPicos ?? 0n) + (otherUsed?.spentPicos ?? 0n),
+    reservedTokens: one.reservedTokens + other.reservedTokens,
+    reservedPicos: one.reservedPicos + other.reservedPicos,
+  };
+}
+
 /**
  * What one tenant has used, for good. Every request has a row from before it begins until it is
  * settled, which happens exactly once whatever is told twice, late or never:

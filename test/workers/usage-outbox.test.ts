@@ -116,6 +116,7 @@ describe("counted requests", () => {
     expect(lines.map(({ request_id }) => request_id)).toEqual(ids);
     expect(lines[0]).toEqual({
       tenant: name,
+      shard: 0,
       number: 1,
       request_id: ids[0],
       key: "prod",
@@ -209,6 +210,7 @@ describe("counted requests", () => {
           level: "error",
           event: "usage-export-failed",
           tenantId: name,
+          shard: 0,
           sink: "queue",
           waiting: 3,
           failures: 1,
@@ -249,7 +251,14 @@ describe("counted requests", () => {
     });
     expect((await stored()).map(({ number }) => number)).toEqual([3, 4, 5, 6]);
     expect(told()).toEqual([
-      { level: "error", event: "usage-export-dropped", tenantId: name, sink: "database", count: 2 },
+      {
+        level: "error",
+        event: "usage-export-dropped",
+        tenantId: name,
+        shard: 0,
+        sink: "database",
+        count: 2,
+      },
     ]);
   });
 });

@@ -1,9 +1,15 @@
 import type { Context } from "hono";
 import { monthText } from "../../src/tenants/calendar-month.ts";
 import { amountText, picosOfMicros } from "../../src/tenants/money.ts";
+import type { TenantId } from "../../src/protocol/ids.ts";
+import { shardName } from "../../src/tenants/tenant-shards.ts";
+import { addMonths } from "../../src/tenants/usage-ledger.ts";
+import { addUsage } from "../../src/tenants/usage-totals.ts";
 import { authenticate } from "../auth.ts";
 import type { EdgeContext } from "../edge-context.ts";
+import type { Env } from "../env.ts";
 import { settingsOf } from "../settings.ts";
+import type { KeyUsage } from "../tenant-object.ts";
 
 /** `GET /v1/usage`: what the calling key has used, and where its tenant stands in this month. */
 export async function tellUsage({ req, env, var: { arrivedAtMs } }: Context<EdgeContext>) {
@@ -13,7 +19,7 @@ export async function tellUsage({ req, env, var: { arrivedAtMs } }: Context<Edge
     settingsOf(env),
     arrivedAtMs,
   );
-  const usage = await env.TENANTS.getByName(tenant.tenantId).usageOf(keyName);
+  const usage = await usageOfTenant(tenant.tenantId, keyName, env);
   const { totals, month } = usage;
   const { tokensPerMonthMax, spendPerMonthMaxMicros } = tenant;
   return Response.json(
@@ -42,4 +48,20 @@ export async function tellUsage({ req, env, var: { arrivedAtMs } }: Context<Edge
     },
     { headers: { "cache-control": "no-store" } },
   );
+}
+
+/** What a key has used at all of its tenant's objects. */
+async function usageOfTenant(tenantId: TenantId, keyName: string, env: Env): Promise<KeyUsage> {
+  const askShard = (shard: number): Promise<KeyUsage> =>
+    env.TENANTS.getByName(shardName(tenantId, shard)).usageOf(keyName);
+  const first = await askShard(0);
+  const further = Array.from({ length: first.shardCount - 1 }, (_, index) => askShard(index + 1));
+  return (await Promise.all(further)).reduce(addShard, first);
+}
+
+function addShard(sum: KeyUsage, shard: KeyUsage): KeyUsage {
+  const totals = { ...sum.totals };
+  addUsage(totals, shard.totals);
+  const month = addMonths(sum.month, shard.month);
+  return { ...sum, totals, month, openCount: sum.openCount + shard.openCount };
 }

@@ -192,7 +192,7 @@ describe("parseConfiguration()", () => {
   test("resolves what a tenant says of its timeouts and attempts, and nothing for auto", () => {
     const timed = MINIMAL.replace(
       "class: chat",
-      "class: chat, timeouts: { total: 2m, first_token: 600ms, stall: auto }, attempts: 4",
+      "class: chat, timeouts: { total: 2m, first_token: 600ms, stall: auto }, attempts: 4, shards: 4",
     );
     expect(parse(timed)).toMatchObject({
       configuration: { tenants: [{ attemptsMax: 4 }] },
@@ -266,7 +266,7 @@ describe("parseConfiguration()", () => {
       'models.tiny.context: expected a number of tokens from 1 to 10000000, such as 64 or 1k, found "many"',
       'pools.local.engine: expected sluice or openai (other engines are not supported yet), found "vllm"',
       "pools.local.replicas: expected a list of 1 to 128 replicas, found an empty list",
-      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits, timeouts, attempts',
+      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits, timeouts, shards, attempts',
       "modles: unknown key \"modles\": did you mean 'models'?",
       "models.tiny.pool: expected the name of a pool, found \"locl\": did you mean 'local'?",
       "tenants.acme.models.0: expected the name of a model, found \"tny\": did you mean 'tiny'?",
@@ -332,6 +332,7 @@ describe("parseConfiguration()", () => {
     ["tenants.acme", "hello", "a mapping"],
     ["tenants.acme.keys", null, "a list of keys"],
     ["tenants.acme.models", [], "at least one model"],
+    ["tenants.acme.shards", 17, "a number of objects from 1 to 16"],
     ["tenants.acme.class", 3, "a name"],
     ["tenants.acme.limits", { concurrency: "0" }, "a number of requests"],
     ["tenants.acme.limits", { requests_per_minute: 0 }, "a number of requests from 1"],

@@ -89,6 +89,13 @@ describe("LiveConfiguration", () => {
     expect(issuesOf({ ...WHOLE, models: [{ ...WHOLE.models[0], price: broken }] })).toHaveLength(1);
   });
 
+  test("refuses a tenant that is named as a shard of another one", () => {
+    const tenants = [{ ...WHOLE.tenants[0], tenantId: "acme/1" }];
+    expect(issuesOf({ ...WHOLE, tenants, keys: [] })).toEqual([
+      "tenants.0.tenantId a name without a stroke",
+    ]);
+  });
+
   test("refuses a limit on a model of another pool, and a second one on the same model", () => {
     const limited = (poolIndex: number, ...modelLimits: object[]) =>
       WHOLE.pools.map((pool, index) => (index === poolIndex ? { ...pool, modelLimits } : pool));
