@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Levels } from "../src/tenants/levels.ts";
-import { levelsBy, limitLevelsOf, needOf, NO_LEVELS } from "../src/tenants/levels.ts";
+import { LEVEL_NAMES, levelsBy, limitLevelsOf, needOf, NO_LEVELS } from "../src/tenants/levels.ts";
 import type { LeaseGrant, LeaseRequest } from "../src/tenants/shard-allotments.ts";
 import { ShardLease } from "../src/tenants/shard-lease.ts";
 import type { LimitedRequest, LimitsMax, LimitsVerdict } from "../src/tenants/tenant-limits.ts";
@@ -30,8 +30,10 @@ export interface ShardLineEnds {
 const RENEW_MS = 2_000;
 /** An object that takes longer is away; until it is back its shards have no more than they kept. */
 const ANSWER_MS_MAX = 2_000;
-/** After an answer that was not enough, nobody asks again for so long, however many are refused. */
+/** After an answer that was not enough, nobody asks again for as much for so long, however many are refused. */
 const NOTHING_LEFT_MS = 100;
+/** Of requests that wait for the next answer; those beyond are decided by what there is. */
+export const WAITING_MAX = 2_000;
 
 /**
  * A shard's line to the first object of its tenant, which gives it its part of the limits. Requests that fit
@@ -45,7 +47,8 @@ export class ShardLine {
   /** What those need who wait for the next answer. */
   #waiting: Levels[] = [];
   #isBusy = false;
-  #nothingLeftUntilAtMs = 0;
+  /** What was refused last, and until when that is true of all that is no smaller. */
+  #refused = { need: NO_LEVELS, untilAtMs: 0 };
   #asking: Promise<void> | undefined;
   #askingNext: Promise<void> | undefined;
   #isTending = false;
@@ -60,24 +63,32 @@ export class ShardLine {
     this.#limitsMax = request.limitsMax;
     this.#isBusy = true;
     const need = needOf(request.row);
-    const first = this.#lease.isLeased(Date.now()) ? this.#decide(request) : undefined;
+    const isLeased = this.#lease.isLeased(Date.now());
+    const first = isLeased || this.#isFull ? this.#decide(request) : undefined;
+    const isDecided = first?.kind === "granted" || !this.#mayBecomeMore(need);
     const verdict =
-      first?.kind === "granted" || (first !== undefined && !this.#mayBecomeMore(need))
-        ? first
-        : await this.#decideWithMore(request, need);
+      first !== undefined && isDecided ? first : await this.#decideWithMore(request, need);
     this.#tendSoon();
     return ofWhole(verdict, { limitsMax: request.limitsMax, need, free: this.#lease.free });
   }
 
+  get #isFull(): boolean {
+    return this.#waiting.length >= WAITING_MAX;
+  }
+
   #mayBecomeMore(need: Levels): boolean {
-    const limits = limitLevelsOf(this.#limitsMax);
-    return Date.now() >= this.#nothingLeftUntilAtMs && need.tokens <= limits.tokens;
+    if (this.#isFull) return false;
+    if (need.tokens > limitLevelsOf(this.#limitsMax).tokens) return false;
+    const { need: refused, untilAtMs } = this.#refused;
+    return Date.now() >= untilAtMs || LEVEL_NAMES.some((name) => need[name] < refused[name]);
   }
 
   async #decideWithMore(request: LimitedRequest, need: Levels): Promise<LimitsVerdict> {
     await this.#renewFor(need);
     const verdict = this.#decide(request);
-    if (verdict.kind === "rejected") this.#nothingLeftUntilAtMs = Date.now() + NOTHING_LEFT_MS;
+    if (verdict.kind === "rejected") {
+      this.#refused = { need, untilAtMs: Date.now() + NOTHING_LEFT_MS };
+    }
     return verdict;
   }
 
