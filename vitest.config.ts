@@ -44,6 +44,26 @@ export default defineConfig({
                 QA_POOL_TOKEN: "sluice-local-token-of-a-pool",
                 QA_POOL_TOKEN_WITH_BLANK: "sluice-local token",
               },
+              // By names of their own, since nothing is exported unless it is asked for.
+              queueProducers: { TEST_QUEUE: "usage" },
+              d1Databases: { TEST_DATABASE: "usage" },
+              // Whoever reads the queue: as far as a test can tell, it writes down what it was given.
+              workers: [
+                {
+                  name: "reader",
+                  modules: true,
+                  script: `export default {
+                    async queue({ messages }, { TEST_DATABASE: database }) {
+                      await database.exec("CREATE TABLE IF NOT EXISTS received (body TEXT)");
+                      const insert = database.prepare("INSERT INTO received VALUES (?)");
+                      await database.batch(messages.map(({ body }) => insert.bind(JSON.stringify(body))));
+                    },
+                  };`,
+                  compatibilityDate: "2026-04-26",
+                  queueConsumers: { usage: { maxBatchSize: 100, maxBatchTimeout: 0 } },
+                  d1Databases: { TEST_DATABASE: "usage" },
+                },
+              ],
             },
           }),
         ],

@@ -1,4 +1,5 @@
 import type { LimitsMax } from "../src/tenants/tenant-limits.ts";
+import { placeOf, shardName } from "../src/tenants/tenant-shards.ts";
 import type { UsageEnding } from "../src/tenants/usage-ending.ts";
 import type { UsageRow } from "../src/tenants/usage-rows.ts";
 import { askAnew } from "./ask-anew.ts";
@@ -29,9 +30,11 @@ export interface HeldPermit {
 export async function acquirePermit(call: Call, env: Env): Promise<HeldPermit> {
   const { tenant, record } = call;
   const row = rowOf(call);
-  const tenantOf = () => env.TENANTS.getByName(tenant.tenantId);
+  const place = placeOf(tenant.tenantId, tenant.shards ?? 1, call.requestId);
+  // Whatever is said of a request later is said to the object that has its row.
+  const tenantOf = () => env.TENANTS.getByName(shardName(place.tenantId, place.shard));
   const request = { row, limitsMax: limitsMaxOf(call) };
-  const answer = await askAnew(async () => tenantOf().acquire(request));
+  const answer = await askAnew(async () => tenantOf().acquire(request, place));
   // Copied, since what an answer brings goes when its stub is disposed of.
   record.standings = { ...answer.standings };
   if (answer.kind === "rejected") {
@@ -48,15 +51,17 @@ export async function acquirePermit(call: Call, env: Env): Promise<HeldPermit> {
 
 function limitsMaxOf({ tenant }: Call): LimitsMax {
   const { concurrencyMax, requestsPerMinuteMax, tokensPerMinuteMax, tokensPerMonthMax } = tenant;
+  const { spendPerMonthMaxMicros } = tenant;
   return {
     ...(concurrencyMax !== undefined && { concurrencyMax }),
     ...(requestsPerMinuteMax !== undefined && { requestsPerMinuteMax }),
     ...(tokensPerMinuteMax !== undefined && { tokensPerMinuteMax }),
     ...(tokensPerMonthMax !== undefined && { tokensPerMonthMax }),
+    ...(spendPerMonthMaxMicros !== undefined && { spendPerMonthMaxMicros }),
   };
 }
 
-function rowOf({ requestId, keyName, model, promptTokens, tokensMax }: Call): UsageRow {
+function rowOf({ requestId, keyName, model, promptTokens, tokensMax, pricing }: Call): UsageRow {
   const { modelId } = model;
   return {
     requestId,
@@ -65,5 +70,6 @@ function rowOf({ requestId, keyName, model, promptTokens, tokensMax }: Call): Us
     beganAtMs: Date.now(),
     promptTokens,
     tokensMax,
+    ...(pricing !== undefined && { pricing }),
   };
 }

@@ -9,6 +9,7 @@ import { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { InterruptedAnswer } from "../src/streaming/interrupted-answer.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
+import type { RequestPricing } from "../src/tenants/model-price.ts";
 import type { RateStandings } from "../src/tenants/rate-limits.ts";
 import type { TenantShare } from "../src/tenants/share.ts";
 import type { CallWatch } from "./call-watch.ts";
@@ -33,6 +34,8 @@ export interface CheckedRequest {
   /** The most that prompts and answers can come to, as far as the prompts are estimated well. */
   readonly tokensMax: number;
   readonly outputTokensMax: number | undefined;
+  /** What is needed to charge for it; absent where its model has no price. */
+  readonly pricing: RequestPricing | undefined;
   readonly choiceCount: number;
   /** Whether the client wants the answer token by token, and the counts at its end. */
   readonly isStreamed: boolean;
@@ -87,7 +90,7 @@ export interface CallRecord {
   rejectedFor: Rejection["reason"] | undefined;
   /** How the tenant's limits stood when they were asked, and which of them refused. */
   standings: RateStandings;
-  limitedBy: keyof RateStandings | "concurrency" | "month" | undefined;
+  limitedBy: keyof RateStandings | "concurrency" | "month" | "spend" | undefined;
   /** Why the answer is not whole; absent for a whole one. */
   problem: Problem | undefined;
 }

@@ -1,6 +1,8 @@
 import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
 import type { Operation, RequestOutline } from "../src/protocol/operation.ts";
+import type { LiveModel } from "../src/tenants/live-configuration.ts";
+import type { RequestPricing } from "../src/tenants/model-price.ts";
 import { shareOf } from "../src/tenants/share.ts";
 import { authenticate } from "./auth.ts";
 import { cacheSaltOf } from "./cache-salt.ts";
@@ -59,6 +61,7 @@ export async function checkRequest(
     promptTokens: prompts.reduce((sum, { tokens }) => sum + tokens, 0),
     tokensMax: tokensMaxOf(outline, prompts, contextTokens),
     outputTokensMax: outline.outputTokensMax,
+    pricing: pricingOf(outline, prompts, model),
     choiceCount: outline.choiceCount,
     isStreamed: outline.isStreamed,
     includeUsage: outline.streamOptions?.include_usage === true,
@@ -84,6 +87,23 @@ function tokensMaxOf(
     return tokens + Math.ceil(answersPerPrompt * outputMax);
   });
   return bounds.reduce((sum, bound) => sum + bound, 0);
+}
+
+/**
+ * An output token may cost more than one of the prompt, so a prompt that is shorter than estimated must
+ * not leave more room for output than was reserved.
+ */
+function pricingOf(
+  { choiceCount, outputTokensMax = Infinity }: RequestOutline,
+  prompts: readonly PromptSize[],
+  { price, contextTokens }: LiveModel,
+): RequestPricing | undefined {
+  if (price === undefined) return undefined;
+  const answersPerPrompt = choiceCount / prompts.length;
+  const bounds = prompts.map(({ tokensMin }) =>
+    Math.ceil(answersPerPrompt * Math.min(outputTokensMax, Math.max(1, contextTokens - tokensMin))),
+  );
+  return { price, outputTokensMax: bounds.reduce((sum, bound) => sum + bound, 0) };
 }
 
 /** Refuses what no tokenizer could fit into the context, so that no pool is asked in vain. */

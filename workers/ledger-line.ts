@@ -89,8 +89,8 @@ export class LedgerLine implements HeldPermit {
     try {
       await withinMs(tell().catch(tellNext).catch(tellNext), DISK_MS_MAX);
     } catch (error) {
-      const { requestId, keyName } = this.#ends.row;
-      logLine("error", event, { requestId, keyName, ...ending, details: String(error) });
+      const { requestId, keyName, modelId } = this.#ends.row;
+      logLine("error", event, { requestId, keyName, modelId, ...ending, details: String(error) });
     }
   }
 }

@@ -2,7 +2,8 @@ import type { Rejection } from "../src/pool/offer.ts";
 import type { Problem } from "../src/protocol/errors.ts";
 import { cappedRetryMs } from "../src/protocol/errors.ts";
 import { ttftLimitMs } from "../src/slo/deadlines.ts";
-import type { LiveTenant } from "../src/tenants/live-configuration.ts";
+import { costMaxOf } from "../src/tenants/model-price.ts";
+import { amountText, picosOfMicros } from "../src/tenants/money.ts";
 import type { LimitsVerdict } from "../src/tenants/tenant-limits.ts";
 import type { CheckedRequest } from "./call.ts";
 
@@ -12,9 +13,10 @@ import type { CheckedRequest } from "./call.ts";
  */
 export function limitProblem(
   { limit, retryAfterMs, standings }: LimitRejection,
-  { tenant, tokensMax }: Pick<CheckedRequest, "tenant" | "tokensMax">,
+  request: Pick<CheckedRequest, "tenant" | "tokensMax" | "promptTokens" | "pricing">,
 ): Problem {
-  if (limit === "month") return monthProblem(tenant, tokensMax);
+  if (limit === "month" || limit === "spend") return monthProblem(limit, request);
+  const { tenant, tokensMax } = request;
   const code = "rate_limit_exceeded";
   if (retryAfterMs === Infinity) {
     const message =
@@ -39,12 +41,24 @@ export function limitProblem(
 }
 
 /** Trying again helps only when the month is over, and clients shall not do so until then. */
-function monthProblem({ tokensPerMonthMax }: LiveTenant, tokensMax: number): Problem {
+function monthProblem(
+  limit: "month" | "spend",
+  { tenant, tokensMax, promptTokens, pricing }: Parameters<typeof limitProblem>[1],
+): Problem {
+  const { tokensPerMonthMax, spendPerMonthMaxMicros = 0 } = tenant;
+  const spendMax = amountText(picosOfMicros(spendPerMonthMaxMicros));
+  const [ofLimit, mayTake] =
+    limit === "month"
+      ? [`${tokensPerMonthMax} tokens per month`, `take ${tokensMax}`]
+      : [
+          `a spend of ${spendMax} per month`,
+          `cost ${amountText(costMaxOf(promptTokens, pricing))}`,
+        ];
   return {
     code: "insufficient_quota",
     message:
-      `The tenant's limit of ${tokensPerMonthMax} tokens per month leaves no room for a request that ` +
-      `may take ${tokensMax}: GET /v1/usage tells what is used`,
+      `The tenant's limit of ${ofLimit} leaves no room for a request that may ${mayTake}: ` +
+      "GET /v1/usage tells what is used",
     shouldRetry: false,
   };
 }

@@ -112,7 +112,10 @@ function loadLedger({ kv }: DurableObjectStorage, nowMs: number): UsageLedger {
   );
   const newest = kv.list({ prefix: SETTLED_PREFIX, reverse: true, limit: SETTLED_IDS_MAX });
   const settled = [...newest].map(([, row]) => SettledRow.parse(row)).toReversed();
-  const state = toLedgerState({ head: LedgerHead.parse(head), open, keys, settled });
+  const [oldest] = kv.list({ prefix: SETTLED_PREFIX, limit: 1 });
+  const firstKeptNumber = oldest && SettledRow.parse(oldest[1]).number;
+  const parts = { head: LedgerHead.parse(head), open, keys, settled, firstKeptNumber };
+  const state = toLedgerState(parts);
   return new UsageLedger(state, nowMs);
 }
 

@@ -1,7 +1,17 @@
 import { DurableObject } from "cloudflare:workers";
 import type { RequestId } from "../src/protocol/ids.ts";
 import { RateLimits } from "../src/tenants/rate-limits.ts";
-import type { LimitedRequest, LimitsHold, LimitsVerdict } from "../src/tenants/tenant-limits.ts";
+import { needOf, NO_LEVELS } from "../src/tenants/levels.ts";
+import type { LeaseGrant, LeaseRequest } from "../src/tenants/shard-allotments.ts";
+import type {
+  LimitedRequest,
+  LimitsHold,
+  LimitsMax,
+  LimitsVerdict,
+} from "../src/tenants/tenant-limits.ts";
+import type { ShardPlace } from "../src/tenants/tenant-shards.ts";
+import { shardName } from "../src/tenants/tenant-shards.ts";
+import { ofWhole } from "../src/tenants/whole-verdict.ts";
 import { TenantLimits } from "../src/tenants/tenant-limits.ts";
 import type { UsageEnding } from "../src/tenants/usage-ending.ts";
 import type { MonthStanding } from "../src/tenants/usage-ledger.ts";
@@ -11,9 +21,13 @@ import type { UsageTotals } from "../src/tenants/usage-totals.ts";
 import { noUsage } from "../src/tenants/usage-totals.ts";
 import type { Env } from "./env.ts";
 import { logLine } from "./log.ts";
+import { nextLife, ShardLine } from "./shard-line.ts";
+import { StoredAllotments } from "./stored-allotments.ts";
 import { StoredRates } from "./stored-rates.ts";
 import { StoredUsage } from "./stored-usage.ts";
 import { TenantPermit } from "./tenant-permit.ts";
+import { UsageOutbox } from "./usage-outbox.ts";
+import { usageSinksOf } from "./usage-sinks.ts";
 
 /** Whether a tenant's request may begin beside its others, and how the tenant's limits stand. */
 export type PermitAnswer =
@@ -30,6 +44,8 @@ export interface KeyUsage {
   readonly month: MonthStanding;
   /** Requests of the tenant that are under way, or whose end is not known yet. */
   readonly openCount: number;
+  /** Objects that the tenant may have been spread over. */
+  readonly shardCount: number;
 }
 
 /** How often the ledger is looked through for rows whose holders are gone. */
@@ -49,24 +65,35 @@ export class TenantObject extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
   readonly #rates: StoredRates;
   readonly #usage: StoredUsage;
+  readonly #outbox: UsageOutbox;
   readonly #limits: TenantLimits;
-  #hasAlarm = false;
+  readonly #shards: StoredAllotments;
+  #shardLine: ShardLine | undefined;
+  /** When the object is woken, as far as this life of it knows. */
+  #alarmAtMs = Infinity;
 
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
     this.#storage = state.storage;
     this.#rates = new StoredRates(state.storage);
     this.#usage = new StoredUsage(state.storage, Date.now());
+    this.#outbox = new UsageOutbox(state, usageSinksOf(env));
+    this.#usage.ledger.exportedNumber = this.#outbox.sentNumber;
     this.#limits = new TenantLimits(new RateLimits(this.#rates.load()), this.#usage.ledger);
+    this.#shards = new StoredAllotments(state.storage);
   }
 
   /**
    * Asks for a place among the requests that the tenant may run at once, for the most that this one can
    * take of the tenant's minute and month, and for its row in the ledger: all or nothing. It answers from
-   * memory. Asking again for the same request takes nothing more.
+   * memory, unless the object is one of several whose part of the limits is not enough. Asking again for the
+   * same request takes nothing more.
    */
-  async acquire(request: LimitedRequest): Promise<PermitAnswer> {
-    const verdict = this.#limits.acquire(request, Date.now());
+  async acquire(request: LimitedRequest, place?: ShardPlace): Promise<PermitAnswer> {
+    const isFirst = place === undefined || place.shard === 0;
+    const verdict = isFirst
+      ? this.#acquireAsFirst(request)
+      : await this.#lineOf(place).acquire(request);
     if (verdict.kind === "rejected") return verdict;
     const { hold, standings } = verdict;
     // Who is limited in nothing by the minute costs no write for it.
@@ -80,6 +107,18 @@ export class TenantObject extends DurableObject<Env> {
       released: (ending) => this.#release(hold, ending, isRated),
     });
     return { kind: "granted", standings, permit };
+  }
+
+  /** Gives another of the tenant's objects its part of the limits, once that is on disk. */
+  async lease(
+    request: LeaseRequest,
+    { limitsMax, shardCount }: { readonly limitsMax: LimitsMax; readonly shardCount: number },
+  ): Promise<LeaseGrant | undefined> {
+    const nowMs = Date.now();
+    const { month } = this.#usage.ledger.monthStanding(nowMs);
+    const ownTaken = this.#limits.taken(nowMs);
+    const standing = { limitsMax, shardCount, ownTaken, month };
+    return this.#shards.renew(request, standing, nowMs);
   }
 
   /** Takes a request's row down whose permit went with a former life of the object. */
@@ -107,7 +146,13 @@ export class TenantObject extends DurableObject<Env> {
       totals: ledger.state.totalsByKey.get(keyName) ?? noUsage(),
       month: ledger.monthStanding(Date.now()),
       openCount: ledger.state.open.size,
+      shardCount: await this.shardCount(),
     };
+  }
+
+  /** Objects that the tenant may have been spread over, this one too. */
+  async shardCount(): Promise<number> {
+    return this.#shards.allotments.shardCount;
   }
 
   /** Counted requests after one, oldest first, as far as they are kept. */
@@ -117,12 +162,40 @@ export class TenantObject extends DurableObject<Env> {
     return this.#usage.settledAfter(number, countMax);
   }
 
-  /** Settles the requests whose holders are gone. */
+  /** Settles the requests whose holders are gone, and tells what is counted to whatever is bound. */
   override async alarm(): Promise<void> {
-    this.#hasAlarm = false;
-    const count = this.#usage.ledger.sweep(Date.now());
+    // What comes meanwhile is seen to at the end; until then this alarm is repeated, should it break off.
+    this.#alarmAtMs = -Infinity;
+    const { ledger } = this.#usage;
+    const count = ledger.sweep(Date.now());
     if (count > 0) logLine("error", "usage-orphaned", { count });
+    const lastNumber = ledger.state.totals.requests;
     await this.#save();
+    await this.#outbox.send(this.#usage, lastNumber);
+    ledger.exportedNumber = this.#outbox.sentNumber;
+    this.#alarmAtMs = Infinity;
+    this.#ensureAlarm();
+  }
+
+  #acquireAsFirst({ row, limitsMax }: LimitedRequest): LimitsVerdict {
+    const nowMs = Date.now();
+    const { allotments } = this.#shards;
+    const { month } = this.#usage.ledger.monthStanding(nowMs);
+    const ownMax = allotments.own(limitsMax, month, nowMs);
+    const verdict = this.#limits.acquire({ row, limitsMax: ownMax }, nowMs);
+    if (allotments.shardCount === 1) return verdict;
+    return ofWhole(verdict, { limitsMax, need: needOf(row), free: NO_LEVELS });
+  }
+
+  #lineOf({ tenantId, shard, shardCount }: ShardPlace): ShardLine {
+    this.#shardLine ??= new ShardLine({
+      shard,
+      shardCount,
+      life: nextLife(this.#storage),
+      limits: this.#limits,
+      firstOf: () => this.env.TENANTS.getByName(shardName(tenantId, 0)),
+    });
+    return this.#shardLine;
   }
 
   async #release(
@@ -148,11 +221,18 @@ export class TenantObject extends DurableObject<Env> {
     }
   }
 
-  /** As long as rows are open somebody has to look whether their holders are gone, also after a crash. */
+  /**
+   * As long as rows are open somebody has to look whether their holders are gone, also after a crash; and
+   * what is counted is to be told to whatever is bound.
+   */
   #ensureAlarm(): void {
-    if (this.#hasAlarm || this.#usage.ledger.state.open.size === 0) return;
-    this.#hasAlarm = true;
-    const set = this.#storage.setAlarm(Date.now() + SWEEP_MS, { allowUnconfirmed: true });
-    set.catch(() => (this.#hasAlarm = false));
+    const nowMs = Date.now();
+    const { open, totals } = this.#usage.ledger.state;
+    const sweepAtMs = open.size === 0 ? Infinity : nowMs + SWEEP_MS;
+    const atMs = Math.min(sweepAtMs, this.#outbox.nextAtMs(totals.requests, nowMs));
+    if (atMs >= this.#alarmAtMs) return;
+    this.#alarmAtMs = atMs;
+    const set = this.#storage.setAlarm(atMs, { allowUnconfirmed: true });
+    set.catch(() => (this.#alarmAtMs = Infinity));
   }
 }

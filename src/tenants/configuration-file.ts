@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
+import { PRICE_MICROS_MAX } from "./model-price.ts";
+import { parseMicros } from "./money.ts";
 import { countNotation, mappingOf, notation, section, textNotation } from "./notation.ts";
 import { isSecretName } from "./secret-name.ts";
 import { parseDateAtMs, parseDurationMs, parseRatio } from "./units.ts";
@@ -39,6 +41,8 @@ const {
   replicasPerPoolMax,
   requestsMax,
   requestsPerMinuteMax,
+  shardsMax,
+  spendPerMonthMaxMicros,
   timeoutMsMax,
   timeoutMsMin,
   tokensPerMinuteMax,
@@ -49,12 +53,25 @@ const {
 
 const Requests = countNotation("requests", { min: 1, max: requestsMax });
 
+const Price = amountNotation("an amount from 0 to 1000000 with at most 6 decimals, such as 0.15", {
+  minMicros: 0,
+  maxMicros: PRICE_MICROS_MAX,
+});
+
+export const PriceSection = section({
+  input: Price,
+  cached_input: Price.exactOptional(),
+  output: Price,
+});
+
 export const ModelSection = section({
   context: countNotation("tokens", { min: 1, max: contextTokensMax }),
   pool: Name,
   upstream: ModelName.exactOptional(),
   max_running: Requests.exactOptional(),
+  price_per_million_tokens: PriceSection.exactOptional(),
 });
+export type ModelSection = z.infer<typeof ModelSection>;
 
 export const ReplicaSection = section({
   url: textNotation(
@@ -152,6 +169,10 @@ export const LimitsSection = section({
   }).exactOptional(),
   tokens_per_minute: countNotation("tokens", { min: 1, max: tokensPerMinuteMax }).exactOptional(),
   tokens_per_month: countNotation("tokens", { min: 1, max: tokensPerMonthMax }).exactOptional(),
+  spend_per_month: amountNotation(
+    "an amount from 0.000001 to 1000000000 with at most 6 decimals, such as 250 or 99.50",
+    { minMicros: 1, maxMicros: spendPerMonthMaxMicros },
+  ).exactOptional(),
 });
 export type LimitsSection = z.infer<typeof LimitsSection>;
 
@@ -186,6 +207,7 @@ export const TenantSection = section({
   ).exactOptional(),
   limits: LimitsSection.exactOptional(),
   timeouts: TimeoutsSection.exactOptional(),
+  shards: countNotation("objects", { min: 1, max: shardsMax }).exactOptional(),
   attempts: countNotation("attempts", { min: attemptsMin, max: attemptsMax }).exactOptional(),
   continuation: notation("true or false", (found) =>
     typeof found === "boolean" ? found : undefined,
@@ -221,6 +243,17 @@ export function parseApiKey(text: string): string | undefined {
 /** Reads a hashed API key: the hex digits of its HMAC. */
 export function parseKeyHash(text: string): string | undefined {
   return /^hmac-sha256:([0-9a-f]{64})$/.exec(text)?.[1];
+}
+
+/** An amount of the currency that all prices of the file are in, in millionths of it. */
+function amountNotation(
+  expected: string,
+  { minMicros, maxMicros }: { minMicros: number; maxMicros: number },
+) {
+  return notation(expected, (found) => {
+    const micros = parseMicros(found) ?? -1;
+    return micros >= minMicros && micros <= maxMicros ? micros : undefined;
+  });
 }
 
 function parseTimeoutMs(text: string, maxMs: number): number | undefined {

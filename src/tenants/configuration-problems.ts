@@ -9,6 +9,7 @@ import {
   LimitsSection,
   ModelSection,
   PoolSection,
+  PriceSection,
   ReplicaSection,
   ShareSection,
   TenantSection,
@@ -32,6 +33,7 @@ interface Section {
 const SECTIONS: ReadonlyMap<string, Section> = new Map([
   ["", { known: Object.keys(ConfigurationFile.shape), notYet: ["aliases", "cors"] }],
   ["models.*", { known: Object.keys(ModelSection.shape), notYet: ["aliases"] }],
+  ["models.*.price_per_million_tokens", { known: Object.keys(PriceSection.shape), notYet: [] }],
   ["pools.*", { known: Object.keys(PoolSection.shape), notYet: [] }],
   ["pools.*.replicas.*", { known: Object.keys(ReplicaSection.shape), notYet: [] }],
   ["pools.*.auth", { known: Object.keys(AuthSection.shape), notYet: [] }],

@@ -49,6 +49,7 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
     ...keys.flatMap(validityProblems),
     ...tooManyKeys(keys),
     ...findOvercommittedPools({ models, tenants }),
+    ...tenants.flatMap((tenant) => unpricedModels(tenant, models)),
   ];
 }
 
@@ -89,6 +90,22 @@ function repeats(
     path: repeat.path,
     message: `is there twice: first at ${formatPath(first.path)}`,
   }));
+}
+
+/** What has no price cannot be kept within a spend. */
+function unpricedModels(tenant: Part, models: readonly Part[]): ConfigurationProblem[] {
+  if (child(child(tenant, "limits"), "spend_per_month").value === undefined) return [];
+  const unpriced = new Set(
+    models
+      .filter((model) => child(model, "price_per_million_tokens").value === undefined)
+      .map(nameOf),
+  );
+  return mentionsOf(itemsOf(child(tenant, "models"))).flatMap(({ name, path }) => {
+    if (!unpriced.has(name)) return [];
+    const missing = formatPath(["models", name, "price_per_million_tokens"]);
+    const message = `expected a model with a price, since limits has spend_per_month: ${missing} is missing`;
+    return [{ path, message }];
+  });
 }
 
 /** The hash of a key, standing where the file has the hash or the plain key. */

@@ -5,6 +5,7 @@ import { BUILT_IN_CLASSES } from "../slo/targets.ts";
 import type {
   KeySection,
   LimitsSection,
+  ModelSection,
   PoolSection,
   TimeoutsSection,
 } from "./configuration-file.ts";
@@ -57,6 +58,7 @@ function resolve(
       poolId: model.pool,
       upstreamModel: model.upstream ?? modelId,
       contextTokens: model.context,
+      ...priceOf(model),
     })),
     pools: [...file.pools].map(([poolId, pool]) => ({
       poolId,
@@ -64,7 +66,8 @@ function resolve(
       ...limitsOfModels(poolId, file),
     })),
     tenants: tenants.map(([tenantId, tenant]) => {
-      const { models, class: className, attempts: attemptsMax, continuation } = tenant;
+      const { models, class: className, attempts: attemptsMax } = tenant;
+      const { continuation, shards = 1 } = tenant;
       const targets = classes.get(className);
       assert(targets !== undefined, "a class that a tenant names was found to exist");
       return {
@@ -76,6 +79,7 @@ function resolve(
         ...limitsMaxOf(tenant.limits),
         ...(tenant.timeouts !== undefined && { timeouts: resolveTimeouts(tenant.timeouts) }),
         ...(attemptsMax !== undefined && { attemptsMax }),
+        ...(shards > 1 && { shards }),
         ...(continuation !== undefined && { continuation }),
       };
     }),
@@ -118,6 +122,19 @@ function limitsOfModels(poolId: string, { models }: ConfigurationFile) {
   return modelLimits.length > 0 && { modelLimits };
 }
 
+/** Millionths of the currency a million tokens are picos a token. */
+function priceOf({ price_per_million_tokens: price }: ModelSection) {
+  if (price === undefined) return {};
+  const { input, cached_input: cachedInput = input, output } = price;
+  return {
+    price: {
+      inputPicosPerToken: input,
+      cachedInputPicosPerToken: cachedInput,
+      outputPicosPerToken: output,
+    },
+  };
+}
+
 function resolveTimeouts({ total, first_token, stall }: TimeoutsSection) {
   return {
     ...(total !== undefined && { totalMs: total }),
@@ -128,12 +145,13 @@ function resolveTimeouts({ total, first_token, stall }: TimeoutsSection) {
 
 function limitsMaxOf(limits: LimitsSection = {}): LimitsMax {
   const { concurrency, requests_per_minute: requests, tokens_per_minute: tokens } = limits;
-  const { tokens_per_month: tokensOfMonth } = limits;
+  const { tokens_per_month: tokensOfMonth, spend_per_month: spendMicros } = limits;
   return {
     ...(concurrency !== undefined && { concurrencyMax: concurrency }),
     ...(requests !== undefined && { requestsPerMinuteMax: requests }),
     ...(tokens !== undefined && { tokensPerMinuteMax: tokens }),
     ...(tokensOfMonth !== undefined && { tokensPerMonthMax: tokensOfMonth }),
+    ...(spendMicros !== undefined && { spendPerMonthMaxMicros: spendMicros }),
   };
 }
 

@@ -2,8 +2,10 @@ import * as z from "zod";
 import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
 import { ANSWER_MS_MAX } from "../slo/answer-span.ts";
 import { EndpointUrl } from "./endpoint-url.ts";
+import { ModelPrice } from "./model-price.ts";
 import { isSecretName } from "./secret-name.ts";
 import { findBrokenReferences } from "./live-references.ts";
+import { SHARDS_MAX } from "./shard-allotments.ts";
 import { GUARANTEED_RATIO_MAX } from "./share.ts";
 
 /** How much one configuration may hold; one Durable Object keeps all of it in memory. */
@@ -26,6 +28,8 @@ export const CONFIGURATION_LIMITS = {
   requestsPerMinuteMax: 10_000_000,
   tokensPerMinuteMax: 1_000_000_000_000,
   tokensPerMonthMax: 1_000_000_000_000_000,
+  /** A thousand million of the currency. */
+  spendPerMonthMaxMicros: 1_000_000_000_000_000,
   /** Requests that may wait in one pool. */
   queueMax: 10_000,
   /** Failures in a row. */
@@ -36,6 +40,8 @@ export const CONFIGURATION_LIMITS = {
   timeoutMsMax: ANSWER_MS_MAX,
   /** No call waits longer for one, whoever serves it. */
   firstTokenTimeoutMsMax: 60_000,
+  /** Objects of one tenant. */
+  shardsMax: SHARDS_MAX,
   attemptsMin: 2,
   attemptsMax: 4,
 } as const;
@@ -102,6 +108,8 @@ export const LiveModel = z.strictObject({
   /** The name the replicas know. */
   upstreamModel: z.string().min(1).max(256),
   contextTokens: z.int().positive().max(CONFIGURATION_LIMITS.contextTokensMax),
+  /** Absent: its tokens cost nothing. */
+  price: ModelPrice.exactOptional(),
 });
 export type LiveModel = z.infer<typeof LiveModel>;
 
@@ -130,7 +138,8 @@ const LiveTimeouts = z.strictObject({
 });
 
 export const LiveTenant = z.strictObject({
-  tenantId: TenantId,
+  // What follows a stroke names one of its shards.
+  tenantId: TenantId.refine((tenantId) => !tenantId.includes("/"), "a name without a stroke"),
   modelIds: z.array(ModelId),
   className: z.string().min(1).max(64),
   targets: Targets,
@@ -148,6 +157,14 @@ export const LiveTenant = z.strictObject({
     .max(CONFIGURATION_LIMITS.tokensPerMinuteMax)
     .exactOptional(),
   tokensPerMonthMax: z.int().positive().max(CONFIGURATION_LIMITS.tokensPerMonthMax).exactOptional(),
+  /** Of a calendar month, in millionths of the currency that prices are in. */
+  spendPerMonthMaxMicros: z
+    .int()
+    .positive()
+    .max(CONFIGURATION_LIMITS.spendPerMonthMaxMicros)
+    .exactOptional(),
+  /** Objects that it is spread over; absent: one. */
+  shards: z.int().min(2).max(CONFIGURATION_LIMITS.shardsMax).exactOptional(),
   timeouts: LiveTimeouts.exactOptional(),
   /** Replicas that one call may be given to. */
   attemptsMax: z

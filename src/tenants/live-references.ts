@@ -18,6 +18,7 @@ export function findBrokenReferences(configuration: LiveConfiguration): BrokenRe
     ...findBrokenNames(configuration),
     ...findOvercommitted(configuration),
     ...findForeignModels(configuration),
+    ...findUnpriced(configuration),
   ];
 }
 
@@ -80,6 +81,18 @@ function findOvercommitted({ tenants }: LiveConfiguration): BrokenReference[] {
       const path = ["tenants", i, "shares", j, "guaranteedRatio"];
       return [{ path, message: "within what can be guaranteed of its pool" }];
     }),
+  );
+}
+
+/** Models without a price of tenants whose spend is limited. */
+function findUnpriced({ tenants, models }: LiveConfiguration): BrokenReference[] {
+  const unpriced = new Set(models.flatMap(({ modelId, price }) => (price ? [] : [modelId])));
+  return tenants.flatMap(({ modelIds, spendPerMonthMaxMicros }, i) =>
+    modelIds.flatMap((modelId, j) =>
+      spendPerMonthMaxMicros === undefined || !unpriced.has(modelId)
+        ? []
+        : [{ path: ["tenants", i, "modelIds", j], message: "a model with a price" }],
+    ),
   );
 }
 

@@ -72,6 +72,12 @@ export class TenantPermits {
     return { kind: "granted", hold: { requestId, number: this.#lastHoldNumber } };
   }
 
+  /** Requests that have a permit. */
+  countHeld(nowMs: number): number {
+    this.#removeExpired(nowMs);
+    return this.#permits.size;
+  }
+
   /** Whether a request has a permit already. */
   isHeld(requestId: RequestId, nowMs: number): boolean {
     this.#removeExpired(nowMs);

@@ -91,6 +91,11 @@ export class RateLimits {
     else this.#tokens.refund(tokens.slot, -excess, nowMs);
   }
 
+  /** What of the minute is used, as far as it is limited. */
+  used(nowMs: number): { readonly requests: number; readonly tokens: number } {
+    return { requests: this.#requests.used(nowMs), tokens: this.#tokens.used(nowMs) };
+  }
+
   /** Says how the limits stand. */
   standings({ requestsPerMinuteMax, tokensPerMinuteMax }: RatesMax, nowMs: number): RateStandings {
     return {

@@ -79,6 +79,12 @@ export class RateWindow {
     if (charged.amount === 0) this.state.slots.splice(this.state.slots.indexOf(charged), 1);
   }
 
+  /** What counts now. */
+  used(nowMs: number): number {
+    this.#forget(nowMs);
+    return this.#used();
+  }
+
   /** Says how a limit stands: `remaining` and what is used make the limit. */
   standing(limit: number, nowMs: number): RateStanding {
     this.#forget(nowMs);

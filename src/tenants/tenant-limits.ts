@@ -1,4 +1,7 @@
 import type { PermitHold } from "./permits.ts";
+import { costMaxOf } from "./model-price.ts";
+import type { Levels } from "./levels.ts";
+import { microsCeilOf, picosOfMicros } from "./money.ts";
 import { TenantPermits } from "./permits.ts";
 import type { RateLimitsState, RatesMax, RateStandings, Reservation } from "./rate-limits.ts";
 import { RateLimits } from "./rate-limits.ts";
@@ -13,6 +16,8 @@ export interface LimitsMax extends RatesMax {
   readonly concurrencyMax?: number;
   /** Tokens of a month in UTC. */
   readonly tokensPerMonthMax?: number;
+  /** Millionths of the currency, likewise. */
+  readonly spendPerMonthMaxMicros?: number;
 }
 
 /** A request that asks to begin. */
@@ -34,7 +39,7 @@ export type LimitsVerdict = { readonly standings: RateStandings } & (
   | { readonly kind: "granted"; readonly hold: LimitsHold }
   | {
       readonly kind: "rejected";
-      readonly limit: "concurrency" | "requests" | "tokens" | "month";
+      readonly limit: "concurrency" | "requests" | "tokens" | "month" | "spend";
       /** `Infinity` for a request that is larger than the whole limit, and for a month's. */
       readonly retryAfterMs: number;
     }
@@ -60,6 +65,17 @@ export class TenantLimits {
   /** What has to outlive a restart, beside the ledger; permits end with those who hold them. */
   get ratesState(): RateLimitsState {
     return this.#rates.state;
+  }
+
+  /** What is taken of each limit. */
+  taken(nowMs: number): Levels {
+    const { tokens, reservedTokens, spentPicos, reservedPicos } = this.ledger.monthStanding(nowMs);
+    return {
+      concurrency: this.#permits.countHeld(nowMs),
+      ...this.#rates.used(nowMs),
+      monthTokens: tokens + reservedTokens,
+      monthMicros: microsCeilOf(spentPicos + reservedPicos),
+    };
   }
 
   acquire(request: LimitedRequest, nowMs: number): LimitsVerdict {
@@ -91,7 +107,7 @@ export class TenantLimits {
     const { requestId, tokensMax } = row;
     const { concurrencyMax = Infinity } = limitsMax;
     const isKnown = this.#permits.isHeld(requestId, nowMs);
-    const obstacle = isKnown ? undefined : this.#obstacleTo(tokensMax, limitsMax, nowMs);
+    const obstacle = isKnown ? undefined : this.#obstacleTo(row, limitsMax, nowMs);
     if (obstacle !== undefined) return { kind: "rejected", ...obstacle } as const;
     const verdict = this.#permits.acquire({ requestId, concurrencyMax }, nowMs);
     if (verdict.kind === "rejected") return { ...verdict, limit: "concurrency" } as const;
@@ -108,11 +124,18 @@ export class TenantLimits {
   }
 
   /** A used-up month comes first: no minute that passes helps against it. */
-  #obstacleTo(tokensMax: number, limitsMax: LimitsMax, nowMs: number) {
-    const { tokensPerMonthMax = Infinity } = limitsMax;
-    const { tokens, reservedTokens } = this.ledger.monthStanding(nowMs);
-    if (tokens + reservedTokens + tokensMax > tokensPerMonthMax) {
+  #obstacleTo({ tokensMax, promptTokens, pricing }: UsageRow, limitsMax: LimitsMax, nowMs: number) {
+    const { tokensPerMonthMax = Infinity, spendPerMonthMaxMicros } = limitsMax;
+    const month = this.ledger.monthStanding(nowMs);
+    if (month.tokens + month.reservedTokens + tokensMax > tokensPerMonthMax) {
       return { limit: "month", retryAfterMs: Infinity } as const;
+    }
+    const mayBeSpent = month.spentPicos + month.reservedPicos + costMaxOf(promptTokens, pricing);
+    if (
+      spendPerMonthMaxMicros !== undefined &&
+      mayBeSpent > picosOfMicros(spendPerMonthMaxMicros)
+    ) {
+      return { limit: "spend", retryAfterMs: Infinity } as const;
     }
     return this.#rates.obstacleTo(tokensMax, limitsMax, nowMs);
   }

@@ -4,6 +4,10 @@ import type { UsageTotals } from "./usage-totals.ts";
 
 /** Counted requests of which each is kept; older ones are in the totals alone. */
 export const SETTLED_ROWS_MAX = 50_000;
+/** Where they are to be exported, and that does not get on: beyond it the oldest are given up. */
+export const UNEXPORTED_ROWS_MAX = 250_000;
+/** Once an export gets on again, so many are dropped with each write beside what it makes room for. */
+const DROPPED_MORE_MAX = 1_000;
 
 /** What has to be stored for a ledger to be found as it is now. */
 export interface UsageChanges {
@@ -57,8 +61,11 @@ export class UsageJournal {
     this.#forgottenKeyNames.add(name);
   }
 
-  /** Returns what is to be stored, which from now on counts as stored. */
-  take(state: UsageLedgerState): UsageChanges | undefined {
+  /**
+   * Returns what is to be stored, which from now on counts as stored. Rows beyond `exportedNumber` are kept
+   * for longer than others.
+   */
+  take(state: UsageLedgerState, exportedNumber: number): UsageChanges | undefined {
     const isNothing =
       this.#openedIds.size === 0 && this.#closedIds.size === 0 && this.#settled.length === 0;
     if (isNothing) return undefined;
@@ -68,9 +75,7 @@ export class UsageJournal {
       open: [...this.#openedIds].flatMap((requestId) => state.open.get(requestId) ?? []),
       closedIds: [...this.#closedIds],
       settled: this.#settled,
-      droppedNumbers: this.#settled
-        .map(({ number }) => number - SETTLED_ROWS_MAX)
-        .filter((number) => number > 0),
+      droppedNumbers: dropOldest(state, exportedNumber, this.#settled.length + DROPPED_MORE_MAX),
       keys: [...this.#keyNames].flatMap((name): [string, UsageTotals][] => {
         const ofKey = state.totalsByKey.get(name);
         return ofKey === undefined ? [] : [[name, ofKey]];
@@ -85,4 +90,14 @@ export class UsageJournal {
     this.#forgottenKeyNames.clear();
     return changes;
   }
+}
+
+/** Gives up the oldest settled rows, as far as nobody needs them or there are too many. Returns their numbers. */
+function dropOldest(state: UsageLedgerState, exportedNumber: number, countMax: number): number[] {
+  const { firstKeptNumber, totals } = state;
+  const unneeded = Math.min(totals.requests - SETTLED_ROWS_MAX, exportedNumber);
+  const lastDropped = Math.max(unneeded, totals.requests - UNEXPORTED_ROWS_MAX);
+  const count = Math.max(0, Math.min(lastDropped - firstKeptNumber + 1, countMax));
+  state.firstKeptNumber += count;
+  return Array.from({ length: count }, (_, index) => firstKeptNumber + index);
 }

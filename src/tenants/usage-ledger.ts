@@ -2,6 +2,8 @@ import { assert } from "../base/assert.ts";
 import type { RequestId } from "../protocol/ids.ts";
 import { HOLD_MS_MAX } from "../slo/answer-span.ts";
 import { calendarMonthOf } from "./calendar-month.ts";
+import { costMaxOf, costOf } from "./model-price.ts";
+import type { Picos } from "./money.ts";
 import type { UsageEnding } from "./usage-ending.ts";
 import type { UsageChanges } from "./usage-journal.ts";
 import { UsageJournal } from "./usage-journal.ts";
@@ -24,6 +26,23 @@ export interface MonthStanding {
   readonly tokens: number;
   /** The most that the requests under way can add. */
   readonly reservedTokens: number;
+  readonly spentPicos: Picos;
+  readonly reservedPicos: Picos;
+}
+
+/** How a month stands at two of a tenant's objects; one of an earlier month has used nothing of it. */
+export function addMonths(one: MonthStanding, other: MonthStanding): MonthStanding {
+  const month = Math.max(one.month, other.month);
+  const [used, otherUsed] = [one, other].map((standing) =>
+    standing.month === month ? standing : { tokens: 0, spentPicos: 0n },
+  );
+  return {
+    month,
+    tokens: (used?.tokens ?? 0) + (otherUsed?.tokens ?? 0),
+    spentPicos: (used?.spentPicos ?? 0n) + (otherUsed?.spentPicos ?? 0n),
+    reservedTokens: one.reservedTokens + other.reservedTokens,
+    reservedPicos: one.reservedPicos + other.reservedPicos,
+  };
 }
 
 /**
@@ -39,8 +58,11 @@ export interface MonthStanding {
  */
 export class UsageLedger {
   readonly state: UsageLedgerState;
+  /** Settled rows up to this one need not be kept to be exported; all, where nothing is exported. */
+  exportedNumber = Infinity;
   readonly #journal: UsageJournal;
   #reservedTokens = 0;
+  #reservedPicos = 0n;
 
   /** With the state of a former life all its rows are open, their holders perhaps gone. */
   constructor(state: UsageLedgerState = emptyLedger(), nowMs = 0) {
@@ -48,15 +70,17 @@ export class UsageLedger {
     this.#journal = new UsageJournal(state.open.keys());
     for (const row of state.open.values()) {
       row.settleByAtMs = nowMs + ROW_SILENCE_MS_MAX;
-      this.#reservedTokens += row.tokensMax;
+      this.#reserve(row);
     }
   }
 
   /** What of the current month is used and reserved. */
   monthStanding(nowMs: number): MonthStanding {
     const month = Math.max(calendarMonthOf(nowMs), this.state.month.number);
-    const tokens = month === this.state.month.number ? this.state.month.tokens : 0;
-    return { month, tokens, reservedTokens: this.#reservedTokens };
+    const isCurrent = month === this.state.month.number;
+    const { tokens, spentPicos } = isCurrent ? this.state.month : { tokens: 0, spentPicos: 0n };
+    const [reservedTokens, reservedPicos] = [this.#reservedTokens, this.#reservedPicos];
+    return { month, tokens, reservedTokens, spentPicos, reservedPicos };
   }
 
   /** Opens a request's row. One that is open or was settled stays as it is. */
@@ -66,7 +90,7 @@ export class UsageLedger {
     if (settledIds.has(row.requestId)) return "settled";
     if (open.size >= OPEN_ROWS_MAX) return "full";
     open.set(row.requestId, { ...row, settleByAtMs: nowMs + HOLD_MS_MAX });
-    this.#reservedTokens += row.tokensMax;
+    this.#reserve(row);
     this.state.opened += 1;
     this.#journal.opened(row.requestId);
     return "open";
@@ -114,7 +138,7 @@ export class UsageLedger {
 
   /** What has changed since this was asked last, to be stored whole or not at all. */
   takeChanges(): UsageChanges | undefined {
-    return this.#journal.take(this.state);
+    return this.#journal.take(this.state, this.exportedNumber);
   }
 
   checkInvariants(): void {
@@ -130,12 +154,27 @@ export class UsageLedger {
       assert(sum[name] === totals[name], `the keys' ${name} make the tenant's`);
     }
     assert(sum.estimatedRequests === totals.estimatedRequests, "so do the estimated ones");
+    assert(sum.spentPicos === totals.spentPicos, "so does what they cost");
+    assert(this.state.month.spentPicos <= totals.spentPicos, "a month costs no more than all");
     let reservedTokens = 0;
-    for (const { requestId, tokensMax } of open.values()) {
+    let reservedPicos = 0n;
+    for (const { requestId, tokensMax, promptTokens, pricing } of open.values()) {
       assert(!settledIds.has(requestId), "no request is open and settled");
       reservedTokens += tokensMax;
+      reservedPicos += costMaxOf(promptTokens, pricing);
     }
     assert(reservedTokens === this.#reservedTokens, "what is reserved is that of the open rows");
+    assert(reservedPicos === this.#reservedPicos, "so is what they may cost");
+  }
+
+  #reserve({ tokensMax, promptTokens, pricing }: UsageRow): void {
+    this.#reservedTokens += tokensMax;
+    this.#reservedPicos += costMaxOf(promptTokens, pricing);
+  }
+
+  #giveBack({ tokensMax, promptTokens, pricing }: UsageRow): void {
+    this.#reservedTokens -= tokensMax;
+    this.#reservedPicos -= costMaxOf(promptTokens, pricing);
   }
 
   #mayBeSettled({ requestId, beganAtMs }: UsageRow): boolean {
@@ -144,7 +183,8 @@ export class UsageLedger {
 
   #close({ requestId, beganAtMs }: UsageRow): void {
     const { open, settledIds } = this.state;
-    this.#reservedTokens -= open.get(requestId)?.tokensMax ?? 0;
+    const row = open.get(requestId);
+    if (row !== undefined) this.#giveBack(row);
     open.delete(requestId);
     this.#journal.closed(requestId);
     settledIds.set(requestId, beganAtMs);
@@ -157,14 +197,17 @@ export class UsageLedger {
 
   #count(row: UsageRow, use: TokenUse, how: "orphaned" | CountedKind, nowMs: number): void {
     const { totals, month } = this.state;
-    countUse(totals, use);
-    countUse(this.#totalsOf(row.keyName), use);
+    const costPicos = costOf(use, row.pricing);
+    countUse(totals, use, costPicos);
+    countUse(this.#totalsOf(row.keyName), use, costPicos);
     const standing = this.monthStanding(nowMs);
     month.number = standing.month;
     month.tokens = standing.tokens + use.promptTokens + use.outputTokens;
+    month.spentPicos = standing.spentPicos + costPicos;
     const { requestId, keyName, modelId, beganAtMs } = row;
     const names = { requestId, keyName, modelId, beganAtMs };
-    this.#journal.settled({ number: totals.requests, ...names, settledAtMs: nowMs, how, ...use });
+    const counted = { settledAtMs: nowMs, how, ...use, costPicos };
+    this.#journal.settled({ number: totals.requests, ...names, ...counted });
   }
 
   /** The key used last is the last to be forgotten: then only its tenant's totals still have its part. */
@@ -204,8 +247,9 @@ function emptyLedger(): UsageLedgerState {
     forgottenKeys: noUsage(),
     opened: 0,
     refunded: 0,
-    month: { number: 0, tokens: 0 },
+    month: { number: 0, tokens: 0, spentPicos: 0n },
     settledIds: new Map(),
+    firstKeptNumber: 1,
     forgottenUntilAtMs: 0,
   };
 }

@@ -1,8 +1,11 @@
 import * as z from "zod";
 import { RequestId } from "../protocol/ids.ts";
+import { RequestPricing } from "./model-price.ts";
 import type { UsageTotals } from "./usage-totals.ts";
 
 const Tokens = z.int().min(0);
+/** What was stored before there were prices has cost nothing. */
+const SpentPicos = z.bigint().min(0n).default(0n);
 
 const RowNames = z.strictObject({
   requestId: RequestId,
@@ -18,6 +21,8 @@ export const UsageRow = RowNames.extend({
   promptTokens: Tokens,
   /** The most that it can come to, prompt and output together. */
   tokensMax: Tokens,
+  /** Absent where its model has no price: it costs nothing. */
+  pricing: RequestPricing.exactOptional(),
 });
 export type UsageRow = z.infer<typeof UsageRow>;
 
@@ -40,6 +45,7 @@ export const SettledRow = RowNames.extend({
   outputTokens: Tokens,
   cachedTokens: Tokens,
   isEstimated: z.boolean(),
+  costPicos: SpentPicos,
 });
 export type SettledRow = z.infer<typeof SettledRow>;
 
@@ -49,6 +55,7 @@ export const StoredTotals = z.strictObject({
   outputTokens: Tokens,
   cachedTokens: Tokens,
   estimatedRequests: Tokens,
+  spentPicos: SpentPicos,
 }) satisfies z.ZodType<UsageTotals>;
 
 /** What of a ledger changes with every request. */
@@ -59,7 +66,7 @@ export const LedgerHead = z.strictObject({
   /** Rows ever opened, and those of them that came to nothing. */
   opened: z.int().min(0),
   refunded: z.int().min(0),
-  month: z.strictObject({ number: z.int().min(0), tokens: Tokens }),
+  month: z.strictObject({ number: z.int().min(0), tokens: Tokens, spentPicos: SpentPicos }),
   /** When the latest of those began whose ids are remembered no more. */
   forgottenUntilAtMs: z.number(),
 });
@@ -72,6 +79,8 @@ export interface UsageLedgerState extends LedgerHead {
   readonly totalsByKey: Map<string, UsageTotals>;
   /** With when they began, oldest settlement first. */
   readonly settledIds: Map<RequestId, number>;
+  /** Of the oldest settled row that is still kept, or the next one's where there is none. */
+  firstKeptNumber: number;
 }
 
 /** Puts a ledger together again from what is stored of it: of the settled rows the newest ones. */
@@ -81,6 +90,8 @@ export function toLedgerState(stored: {
   readonly keys: readonly (readonly [name: string, totals: UsageTotals])[];
   /** Oldest first. */
   readonly settled: readonly SettledRow[];
+  /** Of all that are kept, also those that are older. */
+  readonly firstKeptNumber: number | undefined;
 }): UsageLedgerState {
   const { head, open, keys, settled } = stored;
   return {
@@ -88,5 +99,6 @@ export function toLedgerState(stored: {
     open: new Map(open.map((row) => [row.requestId, row])),
     totalsByKey: new Map(keys),
     settledIds: new Map(settled.map(({ requestId, beganAtMs }) => [requestId, beganAtMs])),
+    firstKeptNumber: stored.firstKeptNumber ?? head.totals.requests + 1,
   };
 }

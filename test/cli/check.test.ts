@@ -92,6 +92,34 @@ describe("sluice check", () => {
     });
   });
 
+  test("a spend over a model that has no price is told with what is missing", async () => {
+    const file = write("unpriced.yaml", `${RIGHT}    limits: { spend_per_month: 250 }\n`);
+    expect(await runRecorded("check", file)).toEqual({
+      exitCode: 1,
+      stdout: "",
+      stderr:
+        `${file}:8 tenants.acme.models[0]: expected a model with a price, since limits has ` +
+        "spend_per_month: models.tiny.price_per_million_tokens is missing",
+    });
+  });
+
+  test("a price or a spend in words is told with what would be right", async () => {
+    const wrong = RIGHT.replace(
+      "pool: local }",
+      "pool: local, price_per_million_tokens: { input: 1, outptu: 2, output: $3 } }",
+    );
+    const file = write("words.yaml", `${wrong}    limits: { spend_per_month: 1k }\n`);
+    const { exitCode, stderr } = await runRecorded("check", file);
+    expect(exitCode).toBe(1);
+    expect(stderr.split("\n").toSorted()).toEqual([
+      `${file}:1 models.tiny.price_per_million_tokens.outptu: unknown key "outptu": did you mean 'output'?`,
+      `${file}:1 models.tiny.price_per_million_tokens.output: expected an amount from 0 to 1000000 ` +
+        'with at most 6 decimals, such as 0.15, found "$3"',
+      `${file}:10 tenants.acme.limits.spend_per_month: expected an amount from 0.000001 to 1000000000 ` +
+        'with at most 6 decimals, such as 250 or 99.50, found "1k"',
+    ]);
+  });
+
   test("a key that has expired is a warning with its line, and the file is right", async () => {
     const file = write("expired.yaml", RIGHT);
     const warning = {

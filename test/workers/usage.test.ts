@@ -66,12 +66,16 @@ describe("GET /v1/usage", () => {
       completion_tokens: 5,
       cached_tokens: 0,
       estimated_requests: 0,
+      spend: "0",
       tenant: {
         open_requests: 0,
         month: new Date().toISOString().slice(0, 7),
         month_tokens: 29,
         month_tokens_reserved: 0,
         month_tokens_limit: null,
+        month_spend: "0",
+        month_spend_reserved: "0",
+        month_spend_limit: null,
       },
     });
   });
@@ -134,6 +138,7 @@ describe("GET /admin/v1/tenants/{tenant}/usage", () => {
       completion_tokens: 3,
       cached_tokens: 0,
       estimated: false,
+      spend: "0",
     });
     expect(JSON.parse(await (await exportOf(tenantId, "?after=1")).text())).toMatchObject({
       number: 2,

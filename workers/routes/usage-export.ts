@@ -1,7 +1,9 @@
 import type { Context } from "hono";
 import * as z from "zod";
 import { TenantId } from "../../src/protocol/ids.ts";
-import type { SettledRow } from "../../src/tenants/usage-rows.ts";
+import { shardName } from "../../src/tenants/tenant-shards.ts";
+import type { Env } from "../env.ts";
+import { toUsageLine } from "../usage-line.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { GatewayError } from "../gateway-error.ts";
@@ -9,14 +11,17 @@ import { GatewayError } from "../gateway-error.ts";
 const ROWS_MAX = 1_000;
 
 const digits = z.string().regex(/^\d{1,15}$/);
+/** Where a page begins: after a number, or after one of each of a tenant's objects. */
+const cursor = z.string().regex(/^\d{1,15}(\.\d{1,15}){0,15}$/);
 const Page = z.object({
-  after: digits.transform(Number).default(0),
+  after: cursor.transform((text) => text.split(".").map(Number)).default([]),
   limit: digits.transform(Number).pipe(z.int().min(1).max(ROWS_MAX)).default(ROWS_MAX),
 });
 
 /**
  * `GET /admin/v1/tenants/{tenant}/usage?after=N&limit=M`: counted requests, one a line, oldest first. The
- * `number` of the last line is the next page's `after`; a page without lines is the end for now.
+ * `number` of the last line is the next page's `after`, or its `cursor` where the tenant has several objects; a
+ * page without lines is the end for now.
  */
 export async function exportUsage(c: Context<EdgeContext>): Promise<Response> {
   const tenantId = TenantId.safeParse(c.req.param("tenant"));
@@ -32,24 +37,29 @@ export async function exportUsage(c: Context<EdgeContext>): Promise<Response> {
     });
   }
   const { after, limit } = page.data;
-  const rows = await c.env.TENANTS.getByName(tenantId.data).settledAfter(after, limit);
-  return new Response(rows.map((row) => `${JSON.stringify(toLine(row))}\n`).join(""), {
+  const lines = await linesOf({ tenantId: tenantId.data, after, limit }, c.env);
+  return new Response(lines.map((line) => `${JSON.stringify(line)}\n`).join(""), {
     headers: { "content-type": "application/x-ndjson", "cache-control": "no-store" },
   });
 }
 
-function toLine(row: SettledRow): object {
-  return {
-    number: row.number,
-    request_id: row.requestId,
-    key: row.keyName,
-    model: row.modelId,
-    began_at: new Date(row.beganAtMs).toISOString(),
-    settled_at: new Date(row.settledAtMs).toISOString(),
-    how: row.how,
-    prompt_tokens: row.promptTokens,
-    completion_tokens: row.outputTokens,
-    cached_tokens: row.cachedTokens,
-    estimated: row.isEstimated,
-  };
+/** One object after the other, each in the order of its numbers. */
+async function linesOf(
+  page: { readonly tenantId: TenantId; readonly after: readonly number[]; readonly limit: number },
+  env: Env,
+): Promise<object[]> {
+  const tenantOf = (shard: number) => env.TENANTS.getByName(shardName(page.tenantId, shard));
+  const shardCount = await tenantOf(0).shardCount();
+  const after = Array.from({ length: shardCount }, (_, shard) => page.after[shard] ?? 0);
+  const lines: object[] = [];
+  for (let shard = 0; shard < shardCount && lines.length < page.limit; shard += 1) {
+    // oxlint-disable-next-line no-await-in-loop -- how much the next one may add is known only then
+    const rows = await tenantOf(shard).settledAfter(after[shard] ?? 0, page.limit - lines.length);
+    for (const row of rows) {
+      after[shard] = row.number;
+      const isSpread = shardCount > 1 && { shard, cursor: after.join(".") };
+      lines.push({ ...toUsageLine(row), ...isSpread });
+    }
+  }
+  return lines;
 }

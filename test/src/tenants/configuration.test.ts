@@ -152,10 +152,47 @@ describe("parseConfiguration()", () => {
     ]);
   });
 
+  test("resolves prices and a spend to whole numbers of a fraction of the currency", () => {
+    const priced = MINIMAL.replace(
+      "pool: local }",
+      'pool: local, price_per_million_tokens: { input: 0.15, cached_input: "0.0375", output: 0.60 } }',
+    ).replace("class: chat", "class: chat, limits: { spend_per_month: 99.50 }");
+    expect(parse(priced)).toMatchObject({
+      configuration: {
+        models: [
+          {
+            price: {
+              inputPicosPerToken: 150_000,
+              cachedInputPicosPerToken: 37_500,
+              outputPicosPerToken: 600_000,
+            },
+          },
+        ],
+        tenants: [{ spendPerMonthMaxMicros: 99_500_000 }],
+      },
+    });
+    expect(parse(priced.replace(/cached_input: "[^"]+", /, ""))).toMatchObject({
+      configuration: { models: [{ price: { cachedInputPicosPerToken: 150_000 } }] },
+    });
+  });
+
+  test("refuses a spend over a model without a price, at every such model", () => {
+    const document = parseYaml(MINIMAL);
+    document.models.small = { context: 1, pool: "local" };
+    document.models.tiny.price_per_million_tokens = { input: 0, output: 1 };
+    document.tenants.acme.models = ["tiny", "small"];
+    expect(problemsOf(document)).toEqual([]);
+    document.tenants.acme.limits = { spend_per_month: 5 };
+    expect(problemsOf(document)).toEqual([
+      "tenants.acme.models.1: expected a model with a price, since limits has spend_per_month: " +
+        "models.small.price_per_million_tokens is missing",
+    ]);
+  });
+
   test("resolves what a tenant says of its timeouts and attempts, and nothing for auto", () => {
     const timed = MINIMAL.replace(
       "class: chat",
-      "class: chat, timeouts: { total: 2m, first_token: 600ms, stall: auto }, attempts: 4",
+      "class: chat, timeouts: { total: 2m, first_token: 600ms, stall: auto }, attempts: 4, shards: 4",
     );
     expect(parse(timed)).toMatchObject({
       configuration: { tenants: [{ attemptsMax: 4 }] },
@@ -239,7 +276,7 @@ describe("parseConfiguration()", () => {
       'models.tiny.context: expected a number of tokens from 1 to 10000000, such as 64 or 1k, found "many"',
       'pools.local.engine: expected sluice or openai (other engines are not supported yet), found "vllm"',
       "pools.local.replicas: expected a list of 1 to 128 replicas, found an empty list",
-      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits, timeouts, attempts, continuation',
+      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits, timeouts, shards, attempts, continuation',
       "modles: unknown key \"modles\": did you mean 'models'?",
       "models.tiny.pool: expected the name of a pool, found \"locl\": did you mean 'local'?",
       "tenants.acme.models.0: expected the name of a model, found \"tny\": did you mean 'tiny'?",
@@ -312,6 +349,7 @@ describe("parseConfiguration()", () => {
     ["tenants.acme", "hello", "a mapping"],
     ["tenants.acme.keys", null, "a list of keys"],
     ["tenants.acme.models", [], "at least one model"],
+    ["tenants.acme.shards", 17, "a number of objects from 1 to 16"],
     ["tenants.acme.class", 3, "a name"],
     ["tenants.acme.limits", { concurrency: "0" }, "a number of requests"],
     ["tenants.acme.limits", { requests_per_minute: 0 }, "a number of requests from 1"],
@@ -319,6 +357,23 @@ describe("parseConfiguration()", () => {
     ["tenants.acme.limits", { tokens_per_minute: "0.5" }, "a number of tokens from 1"],
     ["tenants.acme.limits", { tokens_per_minute: "400K" }, "a number of tokens from 1"],
     ["tenants.acme.limits", { tokens_per_month: 0 }, "a number of tokens from 1"],
+    [
+      "models.tiny.price_per_million_tokens",
+      { input: -1, output: 1 },
+      "an amount from 0 to 1000000 with",
+    ],
+    [
+      "models.tiny.price_per_million_tokens",
+      { input: 0.0000001, output: 1 },
+      "an amount from 0 to 1000000 with",
+    ],
+    [
+      "models.tiny.price_per_million_tokens",
+      { input: 1, output: 1_000_001 },
+      "an amount from 0 to 1000000 with",
+    ],
+    ["models.tiny.price_per_million_tokens", { input: 1 }, "an amount from 0 to 1000000 with"],
+    ["models.tiny.price_per_million_tokens", 3, "a mapping"],
     ["tenants.acme.keys.0.expires", "2027-02-30", "a date such as"],
     ["tenants.acme.keys.0.hash", HASH, "hmac-sha256: and 64 hex digits"],
   ])("refuses %s as %j", (path, value, expected) => {

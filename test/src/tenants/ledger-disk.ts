@@ -32,6 +32,7 @@ export class LedgerDisk {
       open: [...this.open.values()],
       keys: [...this.#keys],
       settled: [...this.settled.values()].slice(-SETTLED_IDS_MAX),
+      firstKeptNumber: [...this.settled.keys()][0],
     };
     return new UsageLedger(toLedgerState(copyState(stored)), nowMs);
   }

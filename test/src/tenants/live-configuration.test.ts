@@ -75,6 +75,27 @@ describe("LiveConfiguration", () => {
     expect(issuesOf({ ...WHOLE, classes: [] })).toHaveLength(1);
   });
 
+  test("refuses a model without a price where the tenant's spend is limited, and only there", () => {
+    const price = {
+      inputPicosPerToken: 0,
+      cachedInputPicosPerToken: 0,
+      outputPicosPerToken: 600_000,
+    };
+    const tenants = [{ ...WHOLE.tenants[0], spendPerMonthMaxMicros: 1 }];
+    expect(issuesOf({ ...WHOLE, tenants })).toEqual(["tenants.0.modelIds.0 a model with a price"]);
+    const models = [{ ...WHOLE.models[0], price }];
+    expect(issuesOf({ ...WHOLE, tenants, models })).toEqual([]);
+    const [broken] = [{ ...price, outputPicosPerToken: 0.5 }];
+    expect(issuesOf({ ...WHOLE, models: [{ ...WHOLE.models[0], price: broken }] })).toHaveLength(1);
+  });
+
+  test("refuses a tenant that is named as a shard of another one", () => {
+    const tenants = [{ ...WHOLE.tenants[0], tenantId: "acme/1" }];
+    expect(issuesOf({ ...WHOLE, tenants, keys: [] })).toEqual([
+      "tenants.0.tenantId a name without a stroke",
+    ]);
+  });
+
   test("refuses a limit on a model of another pool, and a second one on the same model", () => {
     const limited = (poolIndex: number, ...modelLimits: object[]) =>
       WHOLE.pools.map((pool, index) => (index === poolIndex ? { ...pool, modelLimits } : pool));

@@ -1,13 +1,26 @@
 import { describe, expect, test } from "vitest";
 import { RequestId } from "../../../src/protocol/ids.ts";
 import { HOLD_MS_MAX } from "../../../src/slo/answer-span.ts";
+import type { RequestPricing } from "../../../src/tenants/model-price.ts";
 import type { LimitsMax } from "../../../src/tenants/tenant-limits.ts";
 import { TenantLimits } from "../../../src/tenants/tenant-limits.ts";
 
 const BOTH = { concurrencyMax: 2, requestsPerMinuteMax: 3, tokensPerMinuteMax: 100 };
 
-function ask(limits: TenantLimits, name: string, wish: LimitsMax & { tokens?: number }, nowMs = 0) {
-  const { tokens: tokensMax = 10, ...limitsMax } = wish;
+/** A token of output costs the smallest amount that a limit can name, one of the prompt a tenth of it. */
+const priceOf = (outputPicosPerToken: number) => ({
+  inputPicosPerToken: outputPicosPerToken / 10,
+  cachedInputPicosPerToken: outputPicosPerToken / 10,
+  outputPicosPerToken,
+});
+
+interface Wish extends LimitsMax {
+  readonly tokens?: number;
+  readonly pricing?: RequestPricing;
+}
+
+function ask(limits: TenantLimits, name: string, wish: Wish, nowMs = 0) {
+  const { tokens: tokensMax = 10, pricing, ...limitsMax } = wish;
   const row = {
     requestId: RequestId.parse(name),
     keyName: "key",
@@ -15,13 +28,14 @@ function ask(limits: TenantLimits, name: string, wish: LimitsMax & { tokens?: nu
     beganAtMs: nowMs + 1,
     promptTokens: 3,
     tokensMax,
+    ...(pricing !== undefined && { pricing }),
   };
   const verdict = limits.acquire({ row, limitsMax }, nowMs);
   limits.checkInvariants();
   return verdict;
 }
 
-function take(limits: TenantLimits, name: string, wish: LimitsMax & { tokens?: number }) {
+function take(limits: TenantLimits, name: string, wish: Wish) {
   const verdict = ask(limits, name, wish);
   if (verdict.kind !== "granted") throw new Error(`${name} was refused`);
   return verdict.hold;
@@ -32,6 +46,12 @@ function left(limits: TenantLimits, nowMs = 0) {
   const { standings } = ask(limits, "probe", { ...BOTH, tokens: 101 }, nowMs);
   return [standings.requests?.remaining, standings.tokens?.remaining];
 }
+
+/** A request of a tenant that may spend 100 millionths, which may have so much output at that price. */
+const costing = (outputTokensMax: number, micros = 1) => ({
+  spendPerMonthMaxMicros: 100,
+  pricing: { price: priceOf(micros * 1_000_000), outputTokensMax },
+});
 
 describe("TenantLimits", () => {
   test("a request that finds no permit reserves nothing", () => {
@@ -64,6 +84,38 @@ describe("TenantLimits", () => {
     limits.release(used, ending, 0);
     expect(ask(limits, "d", { ...month, tokens: 18 }).kind).toBe("rejected");
     expect(ask(limits, "e", { ...month, tokens: 17 }).kind).toBe("granted");
+  });
+
+  test("a month's spend takes what fits it with all that is under way, to the last fraction", () => {
+    const limits = new TenantLimits();
+    // Its prompt of 3 tokens costs 0.3.
+    const used = take(limits, "a", costing(60));
+    expect(ask(limits, "b", costing(40))).toMatchObject({
+      kind: "rejected",
+      limit: "spend",
+      retryAfterMs: Infinity,
+    });
+    take(limits, "c", costing(39));
+    const ending = { kind: "counted", promptTokens: 3, outputTokens: 20, cachedTokens: 0 } as const;
+    limits.release(used, ending, 0);
+    expect(limits.ledger.monthStanding(0)).toMatchObject({
+      spentPicos: 20_300_000n,
+      reservedPicos: 39_300_000n,
+    });
+    // A price that was changed meanwhile is that of requests that begin after it.
+    expect(ask(limits, "d", costing(21, 2)).kind).toBe("rejected");
+    expect(ask(limits, "e", costing(19, 2)).kind).toBe("granted");
+    // 98.2 are taken.
+    const exactly = {
+      price: { ...priceOf(100_000), inputPicosPerToken: 0, cachedInputPicosPerToken: 0 },
+      outputTokensMax: 8,
+    };
+    expect(ask(limits, "just", { pricing: exactly, spendPerMonthMaxMicros: 99 }).kind).toBe(
+      "granted",
+    );
+    expect(ask(limits, "f", costing(2)).kind).toBe("rejected");
+    expect(ask(limits, "free", { spendPerMonthMaxMicros: 100 }).kind).toBe("granted");
+    expect(ask(limits, "unlimited", { pricing: costing(1000).pricing }).kind).toBe("granted");
   });
 
   test("a granted request is told what is left with itself counted", () => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { RequestId } from "../../../src/protocol/ids.ts";
 import { HOLD_MS_MAX } from "../../../src/slo/answer-span.ts";
 import type { UsageEnding } from "../../../src/tenants/usage-ending.ts";
-import { SETTLED_ROWS_MAX } from "../../../src/tenants/usage-journal.ts";
+import { SETTLED_ROWS_MAX, UNEXPORTED_ROWS_MAX } from "../../../src/tenants/usage-journal.ts";
 import {
   LEDGER_KEYS_MAX,
   OPEN_ROWS_MAX,
@@ -27,6 +27,13 @@ function aRow(name: string, wish: Partial<UsageRow> = {}): UsageRow {
     ...wish,
   };
 }
+
+/** What tokens cost here: 2 of the prompt, 1 where cached, 5 of the output. */
+const pricing = {
+  price: { inputPicosPerToken: 2, cachedInputPicosPerToken: 1, outputPicosPerToken: 5 },
+  outputTokensMax: 90,
+};
+const dearer = { ...pricing, price: { ...pricing.price, outputPicosPerToken: 50 } };
 
 const counted = (promptTokens: number, outputTokens: number): UsageEnding => ({
   kind: "counted",
@@ -53,8 +60,52 @@ describe("UsageLedger", () => {
       outputTokens: 7,
       cachedTokens: 1,
       estimatedRequests: 0,
+      spentPicos: 0n,
     });
     ledger.checkInvariants();
+  });
+
+  test("charges each request by the prices it was reserved at, to the last fraction", () => {
+    const ledger = new UsageLedger();
+    ledger.open(aRow("a", { pricing }), NOW_MS);
+    ledger.open(aRow("b", { pricing: dearer }), NOW_MS);
+    expect(ledger.monthStanding(NOW_MS)).toMatchObject({ reservedPicos: 470n + 4520n });
+    ledger.settle(aRow("a", { pricing }), counted(12, 7), NOW_MS);
+    expect(ledger.monthStanding(NOW_MS)).toMatchObject({
+      spentPicos: 11n * 2n + 1n + 7n * 5n,
+      reservedPicos: 4520n,
+    });
+    ledger.settle(aRow("b", { pricing: dearer }), counted(12, 7), NOW_MS);
+    ledger.settle(aRow("free"), counted(12, 7), NOW_MS);
+    expect(ledger.state.totals.spentPicos).toBe(58n + 11n * 2n + 1n + 7n * 50n);
+    ledger.checkInvariants();
+  });
+
+  test("charges what broke off by what came of it, and what nobody knows of by its prompt", () => {
+    const ledger = new UsageLedger();
+    const ending = { promptTokens: 10, outputTokens: 3, cachedTokens: 0 };
+    ledger.settle(aRow("a", { pricing }), { kind: "estimated", ...ending }, NOW_MS);
+    ledger.settle(aRow("b", { pricing }), { kind: "unknown" }, NOW_MS);
+    ledger.settle(aRow("c", { pricing }), { kind: "refunded" }, NOW_MS);
+    ledger.open(aRow("d", { pricing }), NOW_MS);
+    ledger.checkpoint(aRow("d").requestId, 8, NOW_MS);
+    ledger.sweep(NOW_MS + HOLD_MS_MAX);
+    expect(ledger.state.totals.spentPicos).toBe(35n + 20n + 60n);
+    expect(ledger.monthStanding(NOW_MS).reservedPicos).toBe(0n);
+  });
+
+  test("keeps over a restart what was spent and what is reserved, at the old prices", () => {
+    const disk = new LedgerDisk();
+    const before = new UsageLedger();
+    before.open(aRow("a", { pricing }), NOW_MS);
+    before.settle(aRow("b", { pricing }), counted(10, 1), NOW_MS);
+    disk.write(before.takeChanges());
+    const ledger = disk.load(NOW_MS);
+    expect(ledger.monthStanding(NOW_MS)).toMatchObject({ spentPicos: 24n, reservedPicos: 470n });
+    ledger.sweep(NOW_MS + ROW_SILENCE_MS_MAX);
+    expect(ledger.monthStanding(NOW_MS)).toMatchObject({ spentPicos: 44n, reservedPicos: 0n });
+    const december = Date.parse("2026-12-01");
+    expect(ledger.monthStanding(december)).toMatchObject({ spentPicos: 0n, reservedPicos: 0n });
   });
 
   test("counts a broken answer by what came of it, and marks it", () => {
@@ -118,12 +169,16 @@ describe("UsageLedger", () => {
     const ledger = new UsageLedger();
     const [november, december] = [NOW_MS, Date.parse("2026-12-01")];
     ledger.open(aRow("a"), november);
-    ledger.settle(aRow("b"), counted(30, 10), november);
+    ledger.settle(aRow("b", { pricing }), counted(30, 10), november);
     expect(ledger.monthStanding(november)).toMatchObject({ tokens: 40, reservedTokens: 100 });
     expect(ledger.monthStanding(december)).toMatchObject({ tokens: 0, reservedTokens: 100 });
-    ledger.settle(aRow("a"), counted(1, 1), december);
+    ledger.settle(aRow("a", { pricing }), counted(1, 1), december);
     ledger.settle(aRow("c"), counted(2, 2), november);
-    expect(ledger.monthStanding(december)).toMatchObject({ tokens: 6, reservedTokens: 0 });
+    expect(ledger.monthStanding(december)).toMatchObject({
+      tokens: 6,
+      reservedTokens: 0,
+      spentPicos: 6n,
+    });
     expect(used(ledger)).toEqual([3, 33, 13, 0]);
   });
 
@@ -178,6 +233,37 @@ describe("UsageLedger", () => {
     expect(disk.settled.get(3)?.requestId).toBe("r2");
     expect(disk.settled.has(2)).toBe(false);
   });
+
+  test("keeps what is not exported yet for longer, up to a bound, and then makes up for it step by step", () => {
+    const { state } = new UsageLedger();
+    const settledBefore = UNEXPORTED_ROWS_MAX - 1;
+    const totals = { ...state.totals, requests: settledBefore };
+    const keys = new Map([["key", { ...totals }]]);
+    const ledger = new UsageLedger({
+      ...state,
+      totals,
+      totalsByKey: keys,
+      opened: settledBefore,
+      firstKeptNumber: 1,
+    });
+    ledger.exportedNumber = 0;
+    let count = 0;
+    const dropped = () => {
+      ledger.settle(aRow(`r${(count += 1)}`, { beganAtMs: NOW_MS + count }), counted(1, 0), NOW_MS);
+      return ledger.takeChanges()?.droppedNumbers ?? [];
+    };
+    expect(dropped()).toEqual([]);
+    // One more than the bound: the oldest is given up, and what was exported makes no difference.
+    expect(dropped()).toEqual([1]);
+    ledger.exportedNumber = 1_500;
+    expect(dropped()).toEqual(Array.from({ length: 1_001 }, (_, index) => index + 2));
+    expect(dropped()).toEqual(Array.from({ length: 498 }, (_, index) => index + 1_003));
+    expect(dropped()).toEqual([]);
+    ledger.exportedNumber = Infinity;
+    while (dropped().length === 1_001);
+    expect(ledger.state.firstKeptNumber).toBe(settledBefore + count - SETTLED_ROWS_MAX + 1);
+    ledger.checkInvariants();
+  });
 });
 
 const NAMES = 6;
@@ -218,7 +304,10 @@ describe("UsageLedger over crashes", () => {
           told = new Set();
         };
         for (const one of steps) {
-          const row = aRow(`r${"index" in one ? one.index : 0}`);
+          const place = "index" in one ? one.index : 0;
+          // Some are free, and prices differ from one to the next.
+          const prices = [{}, { pricing }, { pricing: dearer }][place % 3];
+          const row = aRow(`r${place}`, prices);
           if (one.kind === "open") ledger.open(row, nowMs);
           if (one.kind === "settle") {
             const isFirst = ledger.settle(row, one.ending, nowMs);
@@ -251,7 +340,13 @@ describe("UsageLedger over crashes", () => {
         expect(ids).toEqual(expect.arrayContaining([...kept]));
         expect([disk.open.size, after.state.open.size]).toEqual([0, 0]);
         const sum = rows.reduce((total, { outputTokens }) => total + outputTokens, 0);
-        expect(after.state.totals).toMatchObject({ requests: rows.length, outputTokens: sum });
+        const spentPicos = rows.reduce((total, { costPicos }) => total + costPicos, 0n);
+        expect(after.state.totals).toMatchObject({
+          requests: rows.length,
+          outputTokens: sum,
+          spentPicos,
+        });
+        expect(after.monthStanding(nowMs).spentPicos).toBe(spentPicos);
       }),
       { numRuns: 500 },
     );

@@ -6,6 +6,7 @@ import type { PoolStatus } from "../../../src/pool/pool-status.ts";
 import { ModelId, PoolId, TenantId } from "../../../src/protocol/ids.ts";
 import { SseDecoder } from "../../../src/protocol/sse.ts";
 import type { LivePool, LiveTenant } from "../../../src/tenants/live-configuration.ts";
+import type { ModelPrice } from "../../../src/tenants/model-price.ts";
 import { aLiveConfiguration, applyConfiguration } from "./configuration.ts";
 import type { ConnectedReplica, ReplicaWish } from "./replica.ts";
 import { connectReplica } from "./replica.ts";
@@ -26,6 +27,8 @@ export interface GatewayWish {
   /** The name by which clients know the model. */
   readonly modelId?: string;
   readonly contextTokens?: number;
+  /** What the model's tokens cost; nothing when absent. */
+  readonly price?: ModelPrice;
   readonly queueMax?: number;
   /** What is particular about the pool; replicas of engine `openai` are servers that dial in nowhere. */
   readonly pool?: Partial<LivePool>;
@@ -94,6 +97,7 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
         poolId,
         modelId: ModelId.parse(modelId),
         ...(wish.contextTokens !== undefined && { contextTokens: wish.contextTokens }),
+        ...(wish.price !== undefined && { price: wish.price }),
       },
       tenants: [
         { tenantId, modelIds, shares: sharesOf(poolId, ratio, band), ...wish.tenant },
