@@ -6,6 +6,8 @@ const UNIT_GROUP = { groupOrder: 1 };
 /** Twice what two cores have: many of these tests wait for a clock and not for a core. */
 const UNIT_WORKERS = 4;
 
+const PROMISES = "test/simulation/promises/**/*.test.ts";
+
 export default defineConfig({
   test: {
     projects: [
@@ -16,6 +18,7 @@ export default defineConfig({
             "test/architecture.test.ts",
             "test/{src,gpu-backend,simulator,simulation,cli}/**/*.test.ts",
           ],
+          exclude: [PROMISES],
           globalSetup: ["test/support/compiled-engine.ts"],
           sequence: UNIT_GROUP,
           maxWorkers: UNIT_WORKERS,
@@ -84,6 +87,17 @@ export default defineConfig({
           ],
           restoreMocks: true,
           testTimeout: 30_000,
+        },
+      },
+      {
+        test: {
+          // Statistics of thousands of requests: as much work as half of all other tests. `npm test`
+          // leaves them to `npm run test:promises`; CI runs both.
+          name: "promises",
+          include: [PROMISES],
+          sequence: { groupOrder: 3 },
+          maxWorkers: 2,
+          isolate: false,
         },
       },
       {

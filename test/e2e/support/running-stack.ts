@@ -52,7 +52,15 @@ export class RunningStack {
     this.gatewayPort = gatewayPort;
     this.replicaPorts = replicaPorts;
     this.file = writeLocalConfiguration(folder.path, replicaPorts, original);
-    const words = ["up", this.file, "--port", String(gatewayPort), "--json", "--verbose", "--exit-with-stdin"];
+    const words = [
+      "up",
+      this.file,
+      "--port",
+      String(gatewayPort),
+      "--json",
+      "--verbose",
+      "--exit-with-stdin",
+    ];
     this.#cli = new Child({
       command: [process.execPath, LAUNCHER, ...words, ...flags],
       folder: folder.path,
