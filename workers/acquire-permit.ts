@@ -23,6 +23,9 @@ export interface HeldPermit {
   release(ending: UsageEnding): Promise<void>;
 }
 
+/** An object that is away is mostly back by then. */
+const AWAY_RETRY_MS = 1_000;
+
 /**
  * Takes all that the tenant's limits ask for in one call of its object, or throws
  * `rate_limit_exceeded` or `insufficient_quota`.
@@ -35,6 +38,9 @@ export async function acquirePermit(call: Call, env: Env): Promise<HeldPermit> {
   const tenantOf = () => env.TENANTS.getByName(shardName(place.tenantId, place.shard));
   const request = { row, limitsMax: limitsMaxOf(call) };
   const answer = await askAnew(async () => tenantOf().acquire(request, place));
+  if (answer.kind === "away") {
+    throw new GatewayError({ code: "server_is_overloaded", retryAfterMs: AWAY_RETRY_MS });
+  }
   // Copied, since what an answer brings goes when its stub is disposed of.
   record.standings = { ...answer.standings };
   if (answer.kind === "rejected") {

@@ -31,6 +31,8 @@ import { usageSinksOf } from "./usage-sinks.ts";
 
 /** Whether a tenant's request may begin beside its others, and how the tenant's limits stand. */
 export type PermitAnswer =
+  /** The object has no part of the limits that is enough, and who could give it one does not answer. */
+  | { readonly kind: "away" }
   | Extract<LimitsVerdict, { kind: "rejected" }>
   | {
       readonly kind: "granted";
@@ -93,7 +95,8 @@ export class TenantObject extends DurableObject<Env> {
     const isFirst = place === undefined || place.shard === 0;
     const verdict = isFirst
       ? this.#acquireAsFirst(request)
-      : await this.#lineOf(place).acquire(request);
+      : await this.#acquireAsShard(request, place);
+    if (verdict === undefined) return { kind: "away" };
     if (verdict.kind === "rejected") return verdict;
     const { hold, standings } = verdict;
     // Who is limited in nothing by the minute costs no write for it.
@@ -185,6 +188,18 @@ export class TenantObject extends DurableObject<Env> {
     const verdict = this.#limits.acquire({ row, limitsMax: ownMax }, nowMs);
     if (allotments.shardCount === 1) return verdict;
     return ofWhole(verdict, { limitsMax, need: needOf(row), free: NO_LEVELS });
+  }
+
+  async #acquireAsShard(
+    request: LimitedRequest,
+    place: ShardPlace,
+  ): Promise<LimitsVerdict | undefined> {
+    try {
+      return await this.#lineOf(place).acquire(request);
+    } catch (error) {
+      logLine("error", "shard-without-part", { shard: place.shard, details: String(error) });
+      return undefined;
+    }
   }
 
   #lineOf({ tenantId, shard, shardCount }: ShardPlace): ShardLine {

@@ -176,6 +176,22 @@ async function linesAfter({ tenantId }: TestGateway, query: string) {
 }
 
 describe("a tenant over four objects", () => {
+  test("is told to come again where one of them has no part and the first is away", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    const gateway = await aGateway({ tenant: { shards: SHARDS, concurrencyMax: 64 } });
+    await gateway.upstream.answerWith(wholeAnswer("a"));
+    const blocked = runInDurableObject(objectOf(gateway.tenantId, 0), (_object, state) =>
+      state.blockConcurrencyWhile(() => scheduler.wait(3_000)),
+    );
+    const answers = await Promise.all(Array.from({ length: 16 }, () => gateway.ask()));
+    const statuses = new Set(answers.map(({ status }) => status));
+    expect(statuses.has(503)).toBe(true);
+    expect([...statuses].filter((status) => status !== 200 && status !== 503)).toEqual([]);
+    const refused = answers.find(({ status }) => status === 503);
+    expect(refused?.headers.get("retry-after")).toBe("1");
+    await blocked;
+  });
+
   test("is answered, counted once a request, and told of as one", async () => {
     const gateway = await aGateway({
       price: PRICE,

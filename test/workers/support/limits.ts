@@ -29,6 +29,7 @@ async function standingsOf(
     row: aRow({ tokensMax: limitsMax.tokensPerMinuteMax + 1 }),
     limitsMax,
   });
+  if (answer.kind === "away") throw new Error("An object that is one of one has all of it");
   return { ...answer.standings };
 }
 
