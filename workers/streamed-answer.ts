@@ -4,7 +4,7 @@ import type { AnswerMetrics } from "../src/protocol/answer-metrics.ts";
 import { toAnswerMetrics } from "../src/protocol/answer-metrics.ts";
 import { paceMs } from "../src/slo/deadlines.ts";
 import { Pacer } from "../src/streaming/pacer.ts";
-import type { AnswerTimes } from "../src/streaming/token-stream.ts";
+import type { AnswerTimes } from "../src/streaming/token-stream-options.ts";
 import { TokenStream } from "../src/streaming/token-stream.ts";
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";

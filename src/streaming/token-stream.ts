@@ -1,43 +1,21 @@
 import { assert } from "../base/assert.ts";
 import type { AnswerMetrics } from "../protocol/answer-metrics.ts";
 import type { Problem } from "../protocol/errors.ts";
-import type { ModelId } from "../protocol/ids.ts";
 import { PROGRESS_MEMBER } from "../protocol/continuation.ts";
 import { editMembers } from "../protocol/json-text.ts";
 import type { SseFrame } from "../protocol/sse.ts";
 import { encodeSseFrame } from "../protocol/sse.ts";
 import type { UpstreamUsage } from "../protocol/upstream-answer.ts";
-import { carriesOutput, isFailedFinish, UpstreamChunk } from "../protocol/upstream-answer.ts";
-import { problemInAnswer } from "../protocol/upstream-problem.ts";
+import type { UpstreamChunk } from "../protocol/upstream-answer.ts";
+import { carriesOutput } from "../protocol/upstream-answer.ts";
+import { ChunkTemplate } from "./chunk-template.ts";
+import type { TemplatedChunk } from "./chunk-template.ts";
 import { EmittedTokens } from "./emitted-tokens.ts";
 import { encodeErrorFrame } from "./error-frame.ts";
 import type { AnswerIdentity, InterruptedAnswer } from "./interrupted-answer.ts";
 import { identityMembers, identityOf } from "./interrupted-answer.ts";
-
-/** What the client asked for, as far as it shapes the stream it gets. */
-export interface TokenStreamOptions {
-  /** The name the client asked for; it replaces the replica's own in every chunk. */
-  readonly modelId: ModelId;
-  readonly choiceCount: number;
-  /** Whether the client wants the chunk with the counts; the gateway itself always asks for it. */
-  readonly includeUsage: boolean;
-  /** What the client is told beside the counts of the whole answer; absent: nothing. */
-  readonly metricsOf?: (answer: AnswerTimes) => AnswerMetrics | undefined;
-  /**
-   * Present where the replica says which tokens its chunks are from, so that another one can go on: so many
-   * are kept at the most.
-   */
-  readonly tokensKeptMax?: number;
-  /** The answer that this replica goes on with. */
-  readonly continues?: InterruptedAnswer;
-}
-
-/** When the output of a whole answer came, and how much it was. */
-export interface AnswerTimes {
-  readonly firstTokenAtMs: number;
-  readonly lastTokenAtMs: number;
-  readonly outputTokens: number;
-}
+import { readChunk } from "./read-chunk.ts";
+import type { TokenStreamOptions } from "./token-stream-options.ts";
 
 /** `streaming` begins with the first token; `ended` and `broken` are final. */
 export type TokenStreamPhase = "opened" | "streaming" | "interrupted" | "ended" | "broken";
@@ -46,6 +24,8 @@ const DONE = "[DONE]";
 const UPSTREAM_ERROR: Problem = { code: "upstream_error" };
 /** Role chunks of 128 choices are below this; a server that sends more before a token is broken. */
 const HELD_CHARACTERS_MAX = 262_144;
+/** Chunks in a row that are unlike the one before. */
+const TEMPLATES_MAX = 8;
 
 /**
  * One streamed answer between a replica and a client: opened → streaming → ended or broken. Frames
@@ -80,6 +60,8 @@ export class TokenStream {
   #lastTokenAtMs: number | undefined;
   #tbtMaxMs = 0;
   #problem: Problem | undefined;
+  #template: ChunkTemplate | undefined;
+  #templatesInVain = 0;
 
   constructor(options: TokenStreamOptions) {
     assert(options.choiceCount >= 1, "an answer has at least one choice");
@@ -182,15 +164,11 @@ export class TokenStream {
     // Some servers keep a connection alive by empty events.
     if (this.isOver || frame.data.trim() === "") return "";
     if (frame.data.trim() === DONE) return this.#finish(this.#finishedChoices.size);
-    const body = parseJson(frame.data);
-    const problem = problemInAnswer(body);
-    if (problem !== undefined) return this.breakOff(problem);
-    const chunk = UpstreamChunk.safeParse(body);
-    if (frame.event === "error" || !chunk.success) return this.breakOff();
-    if (chunk.data.choices.some((choice) => isFailedFinish(choice.finish_reason))) {
-      return this.breakOff();
-    }
-    return this.#take(chunk.data, frame.data, nowMs);
+    const like = frame.event === undefined ? this.#template?.read(frame.data) : undefined;
+    if (like !== undefined) return this.#takeAlike(like, nowMs);
+    const read = readChunk(frame);
+    if (read.kind === "failed") return this.breakOff(read.problem);
+    return this.#take(read.chunk, frame.data, nowMs);
   }
 
   /** The replica's bytes ended without its end marker: a whole answer ends well all the same. */
@@ -239,13 +217,32 @@ export class TokenStream {
       }
     }
     this.#identity ??= identityOf(chunk);
-    this.#held += this.#rewrite(chunk, json);
+    const clientFrame = this.#rewrite(chunk, json);
+    this.#held += clientFrame;
+    this.#learnTemplate(chunk, json, clientFrame);
     const progress = chunk[PROGRESS_MEMBER] ?? undefined;
     if (progress !== undefined) this.#tokens?.add(progress);
     // It came together with the chunk behind it, and is accounted for with that one.
     const isPart = progress === undefined && this.#tokens?.isKept === true;
     if (this.isFinished || (this.#phase === "streaming" && !isPart)) return this.#release();
     return this.#held.length > HELD_CHARACTERS_MAX ? this.breakOff() : "";
+  }
+
+  /** Most chunks differ in their text alone; where they do not, it is not tried for long. */
+  #learnTemplate(chunk: UpstreamChunk, json: string, clientFrame: string): void {
+    if (this.#templatesInVain >= TEMPLATES_MAX) return;
+    const template = ChunkTemplate.of(chunk, json, clientFrame, this.#tokens !== undefined);
+    if (template === undefined) return;
+    this.#templatesInVain += 1;
+    this.#template = template;
+  }
+
+  #takeAlike({ clientFrame, tokenIds }: TemplatedChunk, nowMs: number): string {
+    this.#templatesInVain = 0;
+    this.#stamp(nowMs);
+    if (tokenIds !== undefined) this.#tokens?.add({ token_ids: [...tokenIds] });
+    this.#held += clientFrame;
+    return this.#release();
   }
 
   #stamp(nowMs: number): void {
@@ -287,13 +284,5 @@ export class TokenStream {
     this.#held = "";
     this.#hasReleased ||= text !== "";
     return text;
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

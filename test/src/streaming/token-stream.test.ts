@@ -4,7 +4,10 @@ import { toAnswerMetrics } from "../../../src/protocol/answer-metrics.ts";
 import { ModelId } from "../../../src/protocol/ids.ts";
 import type { SseFrame } from "../../../src/protocol/sse.ts";
 import { SseDecoder } from "../../../src/protocol/sse.ts";
-import type { AnswerTimes, TokenStreamOptions } from "../../../src/streaming/token-stream.ts";
+import type {
+  AnswerTimes,
+  TokenStreamOptions,
+} from "../../../src/streaming/token-stream-options.ts";
 import { TokenStream } from "../../../src/streaming/token-stream.ts";
 
 const openStream = (options: Partial<TokenStreamOptions> = {}) =>
