@@ -141,6 +141,7 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
     prefixes: [],
     excludedReplicaIds,
     isRetry: isRetry(call),
+    ...(call.record.retryReason !== undefined && { retryReason: call.record.retryReason }),
     ...(interrupted !== undefined && {
       continued: {
         promptTokens: interrupted.continuation.prompt_tokens,

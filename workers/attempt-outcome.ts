@@ -1,4 +1,4 @@
-import type { Outcome } from "../src/pool/offer.ts";
+import type { Outcome, RetryReason } from "../src/pool/offer.ts";
 import { judgeAttainment } from "../src/slo/attainment.ts";
 import type { RequestEnding } from "../src/slo/timeline.ts";
 import type { Call, CallRecord } from "./call.ts";
@@ -13,6 +13,7 @@ export function outcomeOf(call: Call, reception: Reception, isLast: boolean): Ou
   const ending = endingOf(reception, call.watch.reason, isLast);
   return {
     kind: kindOf(reception, call.watch.reason),
+    ...(isTimedOut(reception, call.watch.reason) && { isTimedOut: true }),
     ...countsOf(call.record),
     ...firstTokenOf(call.record),
     ...(ending !== undefined && judged(call, ending)),
@@ -40,6 +41,7 @@ function countsOf({ usage, interrupted }: Pick<CallRecord, "usage" | "interrupte
   if (usage === undefined) return {};
   const emittedTokens = interrupted?.continuation.token_ids.length ?? 0;
   const outputTokens = usage.completion_tokens - emittedTokens;
+  const reasoningTokens = usage.completion_tokens_details?.reasoning_tokens ?? 0;
   return {
     ...(interrupted === undefined && {
       promptTokens: usage.prompt_tokens,
@@ -47,6 +49,7 @@ function countsOf({ usage, interrupted }: Pick<CallRecord, "usage" | "interrupte
     }),
     // Vectors and scored prompts have none, which says nothing of how long answers are.
     ...(outputTokens > 0 && { outputTokens }),
+    ...(reasoningTokens > 0 && { reasoningTokens }),
   };
 }
 
@@ -94,6 +97,18 @@ function judged({ timeline, tenant, record }: Call, ending: RequestEnding): Part
   const attainment = judgeAttainment(timeline.timeline, tenant.targets);
   record.attainment = attainment;
   return { attainment, ...(decodeMs !== undefined && { decodeMs }) };
+}
+
+/** What stopped it was its own time, and so its replica has failed it. */
+function isTimedOut(reception: Reception, stopReason: StopReason | undefined): boolean {
+  return stopReason === "timeout" && kindOf(reception, stopReason) === "upstream-failed";
+}
+
+/** As what a further dispatch of the call is told of. */
+export function retryReasonOf({ kind, isInterrupted }: Outcome): RetryReason {
+  if (isInterrupted === true) return "interrupted";
+  if (kind === "displaced") return "displaced";
+  return kind === "upstream-refused" ? "refused" : "failed";
 }
 
 function kindOf(reception: Reception, stopReason: StopReason | undefined): Outcome["kind"] {

@@ -1,4 +1,4 @@
-import type { Rejection } from "../src/pool/offer.ts";
+import type { Rejection, RetryReason } from "../src/pool/offer.ts";
 import type { Problem } from "../src/protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../src/protocol/ids.ts";
 import type { Operation } from "../src/protocol/operation.ts";
@@ -69,6 +69,8 @@ export interface CallRecord {
   /** Replicas asked, and how often one of them to go on with an answer. */
   attempts: number;
   continuations: number;
+  /** What a further attempt would be for. */
+  retryReason: RetryReason | undefined;
   replicaId: ReplicaId | undefined;
   /** Waiting in the pool, over all attempts. */
   queuedMs: number;
@@ -110,6 +112,7 @@ export function newCallRecord(
     modelId: undefined,
     attempts: 0,
     continuations: 0,
+    retryReason: undefined,
     replicaId: undefined,
     queuedMs: 0,
     dispatchedAtMs: undefined,

@@ -5,7 +5,7 @@ import { attemptLimitMs } from "../src/slo/attempt-limit.ts";
 import { e2eLimitMs, stallMarkMs } from "../src/slo/deadlines.ts";
 import type { HeldLease } from "./acquire.ts";
 import type { HeldPermit } from "./acquire-permit.ts";
-import { outcomeOf, outcomeOfCopy, outcomeOfPart } from "./attempt-outcome.ts";
+import { outcomeOf, outcomeOfCopy, outcomeOfPart, retryReasonOf } from "./attempt-outcome.ts";
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
 import type { PendingHeads } from "./pending-heads.ts";
@@ -97,6 +97,7 @@ export async function tryReplica(serving: Serving, copy: AttemptCopy): Promise<A
     if (problem === undefined) return { kind: "failed", fault: reception.fault };
     return { kind: "failed", fault: { kind: "failure", problem, isRetryable: false } };
   } finally {
+    call.record.retryReason = retryReasonOf(outcome);
     await lease.settle(outcome);
   }
 }

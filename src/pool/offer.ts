@@ -40,9 +40,14 @@ export interface Offer {
   readonly excludedReplicaIds: readonly ReplicaId[];
   /** True when it was dispatched before: it counts once, whatever became of that. */
   readonly isRetry: boolean;
+  /** What became of the dispatch before, where it was dispatched before. */
+  readonly retryReason?: RetryReason;
   /** Present where it is asked to go on with an answer. Its first token has come, so that only a gap is left to keep. */
   readonly continued?: ContinuedAnswer;
 }
+
+/** Why a request is dispatched again; for metrics. */
+export type RetryReason = "failed" | "refused" | "displaced" | "interrupted";
 
 /** A request's right to use one replica. */
 export interface Dispatch {
@@ -107,9 +112,13 @@ export interface Outcome {
   /** Exact counts of the engine; absent when it never said. */
   readonly promptTokens?: number;
   readonly cachedTokens?: number;
+  /** Of the output, what is thought rather than said. */
+  readonly reasoningTokens?: number;
   readonly outputTokens?: number;
   /** True: another replica is to go on, so that this was not the answer's length. */
   readonly isInterrupted?: boolean;
+  /** True: it did not fail, but its time was over. */
+  readonly isTimedOut?: boolean;
   /** From the dispatch to the first token. */
   readonly firstTokenAfterMs?: number;
   /** From the first token to the last. */

@@ -45,6 +45,12 @@ const START: MetricName = {
   help: "Unix time since which the pool's counters count; it forgets with its object",
 };
 
+const RETRIES: MetricName = {
+  name: "gw_upstream_retries_total",
+  type: "counter",
+  help: "Dispatches of requests that were dispatched before, by what became of that",
+};
+
 const ROUTES: MetricName = {
   name: "gw_route_total",
   type: "counter",
@@ -99,11 +105,7 @@ function wayMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
   const one = (name: string, help: string, value: number) =>
     metricFamily({ name, type: "counter", help }, [{ labels: pool, value }]);
   return [
-    one(
-      "gw_upstream_retries_total",
-      "Dispatches of requests that were dispatched before",
-      totals.retried,
-    ),
+    metricFamily(RETRIES, samplesOf(totals.retriedBy, "reason", pool)),
     metricFamily(ROUTES, samplesOf(totals.routedBy, "result", pool)),
     metricFamily(
       {
@@ -134,17 +136,18 @@ function queueDepth({ queue }: PoolParts, pool: string): MetricFamily {
 }
 
 function endingMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
-  const { endedBy, tokens } = totals;
+  const { endedBy, timedOut, tokens } = totals;
   const endings = {
     done: endedBy.completed,
     client_abort: endedBy["client-gone"],
-    upstream_error: endedBy["upstream-failed"],
+    upstream_error: endedBy["upstream-failed"] - timedOut,
+    deadline: timedOut,
     upstream_refused: endedBy["upstream-refused"],
     displaced: endedBy.displaced,
     overtaken: endedBy.overtaken,
     abandoned: endedBy.abandoned,
   };
-  const { input, cachedInput: cached_input, output } = tokens;
+  const { input, cachedInput: cached_input, output, reasoning } = tokens;
   return [
     metricFamily(
       {
@@ -158,9 +161,9 @@ function endingMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
       {
         name: "gw_tokens_total",
         type: "counter",
-        help: "Tokens that replicas counted; cached_input are those of input found computed",
+        help: "Tokens that replicas counted; cached_input are those of input found computed, reasoning those of output that are not said",
       },
-      samplesOf({ input, cached_input, output }, "type", pool),
+      samplesOf({ input, cached_input, output, reasoning }, "type", pool),
     ),
   ];
 }

@@ -3,7 +3,7 @@ import { emptyHistogram, observe } from "../base/histogram.ts";
 import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "../slo/metric-buckets.ts";
 import type { RouteResult } from "../routing/route-result.ts";
 import type { Lease } from "./lease-book.ts";
-import type { Outcome, Rejection } from "./offer.ts";
+import type { Outcome, Rejection, RetryReason } from "./offer.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
 
@@ -27,9 +27,11 @@ type ContinuationResult = "completed" | "failed" | "client-gone" | "refused" | "
 export interface PoolTotalsState {
   readonly rejectedBy: Record<Rejection["reason"], number>;
   readonly endedBy: Record<Outcome["kind"], number>;
-  readonly tokens: { input: number; cachedInput: number; output: number };
+  /** Those among them whose own time was over. */
+  timedOut: number;
+  readonly tokens: { input: number; cachedInput: number; output: number; reasoning: number };
   /** Dispatches of requests that had been dispatched before. */
-  retried: number;
+  readonly retriedBy: Record<RetryReason, number>;
   readonly routedBy: Record<RouteResult, number>;
   readonly hedges: Record<HedgeResult, number>;
   /** Hedges whose answer came first. */
@@ -67,8 +69,9 @@ export function noTotals(): PoolTotalsState {
       overtaken: 0,
       abandoned: 0,
     },
-    tokens: { input: 0, cachedInput: 0, output: 0 },
-    retried: 0,
+    timedOut: 0,
+    tokens: { input: 0, cachedInput: 0, output: 0, reasoning: 0 },
+    retriedBy: { failed: 0, refused: 0, displaced: 0, interrupted: 0 },
     routedBy: { failover: 0, prefix: 0, primary: 0, spill: 0 },
     hedges: {
       sent: 0,
@@ -106,7 +109,8 @@ export class PoolTotals {
   }
 
   dispatched(request: PoolRequest, route: RouteResult, nowMs: number): void {
-    if (request.offer.isRetry) this.state.retried += 1;
+    const { isRetry, retryReason = "failed" } = request.offer;
+    if (isRetry) this.state.retriedBy[retryReason] += 1;
     this.state.routedBy[route] += 1;
     const queuedMs = elapsedMsOf(request, nowMs) - request.offer.elapsedMs;
     observe(this.state.queueWait, REQUEST_BUCKETS, queuedMs / 1000);
@@ -141,6 +145,8 @@ export class PoolTotals {
     tokens.input += promptTokens;
     tokens.cachedInput += cachedTokens;
     tokens.output += outputTokens;
+    tokens.reasoning += outcome.reasoningTokens ?? 0;
+    if (outcome.isTimedOut === true) this.state.timedOut += 1;
     if (emittedTokens > 0) this.state.continuations[continuationResultOf(kind)] += 1;
     if (kind !== "completed") return;
     const durationMs = spentMs + Math.max(0, nowMs - dispatchedAtMs);

@@ -9,6 +9,9 @@ export const UpstreamUsage = z.object({
   prompt_tokens: Count,
   completion_tokens: Count,
   prompt_tokens_details: z.nullish(z.object({ cached_tokens: z.nullish(Count) })),
+  completion_tokens_details: z
+    .nullish(z.object({ reasoning_tokens: z.nullish(Count) }))
+    .catch(undefined),
 });
 export type UpstreamUsage = z.infer<typeof UpstreamUsage>;
 

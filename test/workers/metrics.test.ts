@@ -8,7 +8,7 @@ import { PoolId } from "../../src/protocol/ids.ts";
 import { parseMetrics, valueOf } from "../support/metric-lines.ts";
 import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
 import { aGateway, becomesIdle, fetchGateway } from "./support/gateway.ts";
-import { streamedAnswer, wholeAnswer } from "./support/upstream.ts";
+import { chunkFrame, streamedAnswer, wholeAnswer } from "./support/upstream.ts";
 
 afterEach(reset);
 
@@ -159,6 +159,28 @@ describe("GET /metrics", () => {
     expect(lines.filter(({ name }) => name === "gw_offers_total")).toEqual([
       { name: "gw_offers_total", labels: { pool: "local" }, value: 0 },
     ]);
+  });
+
+  test("tells why requests were dispatched again, what was thought, and whose time was over", async () => {
+    const gateway = await aGateway({ replicaCount: 2, tenant: { timeouts: { totalMs: 400 } } });
+    const thought = { prompt_tokens: 1, completion_tokens: 9, total_tokens: 10 };
+    const counts = { ...thought, completion_tokens_details: { reasoning_tokens: 7 } };
+    const [head, role, token, finish, , ...end] = streamedAnswer(["a"]);
+    const answer = [head, role, token, finish, chunkFrame({}, { choices: [], usage: counts })];
+    await gateway.upstream.answerWith(
+      [{ kind: "reset" }],
+      [...answer, ...end].flatMap((step) => step ?? []),
+      [{ kind: "hang" }],
+    );
+    await (await gateway.ask({ body: { stream: true } })).text();
+    await (await gateway.ask()).text();
+    await becomesIdle(gateway);
+    const lines = parseMetrics(await (await scrape()).text());
+    const value = (name: string, labels: object) =>
+      valueOf(lines, name, { pool: gateway.poolId, ...labels });
+    expect(value("gw_upstream_retries_total", { reason: "failed" })).toBe(1);
+    expect(value("gw_tokens_total", { type: "reasoning" })).toBe(7);
+    expect(value("gw_stream_end_total", { by: "deadline" })).toBe(1);
   });
 
   test("counts parameters that the API does not have", async () => {

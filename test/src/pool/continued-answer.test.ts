@@ -198,7 +198,7 @@ describe("the parts of an answer", () => {
     const counts = { offered: 1, admitted: 1, good: 1, missed: 0 };
     expect(pool.status(1_000).tenants).toMatchObject([{ counts }]);
     const { totals } = pool.state;
-    expect(totals.tokens).toEqual({ input: 100, cachedInput: 0, output: 65 });
+    expect(totals.tokens).toEqual({ input: 100, cachedInput: 0, output: 65, reasoning: 0 });
     expect(countOf(totals.firstToken)).toBe(1);
     expect(countOf(totals.actualFirstToken)).toBe(2);
     expect(countOf(totals.tokenGap)).toBe(0);

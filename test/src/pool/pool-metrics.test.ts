@@ -41,7 +41,8 @@ describe("the metrics of a pool", () => {
       700,
     );
     const second = leaseOf(pool.offer(anOffer("second"), 700));
-    pool.settle(second, { kind: "upstream-failed", attainment: LATE }, 800);
+    const failed = { kind: "upstream-failed", attainment: LATE, reasoningTokens: 3 } as const;
+    pool.settle(second, failed, 800);
     const share = NO_GUARANTEE;
     const [refused] = pool.offer(
       anOffer("third", {
@@ -54,24 +55,31 @@ describe("the metrics of a pool", () => {
     );
     expect(refused?.kind).toBe("reject");
 
-    const again = leaseOf(pool.offer(anOffer("second", { isRetry: true }), 800));
+    const retried = { isRetry: true, retryReason: "refused" } as const;
+    const again = leaseOf(pool.offer(anOffer("second", retried), 800));
     pool.settle(again, { kind: "client-gone" }, 800);
+    const late = leaseOf(pool.offer(anOffer("late"), 800));
+    pool.settle(late, { kind: "upstream-failed", isTimedOut: true }, 800);
 
     const lines = metricsOf(pool, 800);
     const value = (name: string, labels = {}) => valueOf(lines, name, labels);
     expect(value("gw_pool_start_time_seconds", { pool: "local" })).toBe(-60);
-    expect(value("gw_offers_total")).toBe(4);
-    expect(value("gw_dispatches_total")).toBe(3);
-    expect(value("gw_upstream_retries_total")).toBe(1);
+    expect(value("gw_offers_total")).toBe(5);
+    expect(value("gw_dispatches_total")).toBe(4);
+    expect(sumOf(lines, "gw_upstream_retries_total")).toBe(1);
+    expect(value("gw_upstream_retries_total", { reason: "refused" })).toBe(1);
+    expect(value("gw_stream_end_total", { by: "deadline" })).toBe(1);
     expect(value("gw_stream_end_total", { by: "client_abort" })).toBe(1);
     expect(sumOf(lines, "gw_admission_rejected_total")).toBe(1);
     expect(value("gw_stream_end_total", { by: "done" })).toBe(1);
     expect(value("gw_stream_end_total", { by: "upstream_error" })).toBe(1);
     expect(
-      ["input", "cached_input", "output"].map((type) => value("gw_tokens_total", { type })),
-    ).toEqual([40, 16, 11]);
+      ["input", "cached_input", "output", "reasoning"].map((type) =>
+        value("gw_tokens_total", { type }),
+      ),
+    ).toEqual([40, 16, 11, 3]);
     const a = { tenant: "tenant-a" };
-    expect(value("gw_tenant_offered_total", { ...a, in_profile: "true" })).toBe(2);
+    expect(value("gw_tenant_offered_total", { ...a, in_profile: "true" })).toBe(3);
     expect(value("gw_tenant_offered_total", { ...a, in_profile: "false" })).toBe(0);
     expect(value("gw_tenant_good_total", a)).toBe(1);
     expect(value("gw_tenant_missed_total", a)).toBe(1);
