@@ -8,11 +8,12 @@ import {
   aPool,
   aReadyPool,
   firstTokenWithin,
+  only,
 } from "../../support/pool-builders.ts";
 import { aReport, replicaIdOf } from "../../support/replica-builders.ts";
 import { leaseOf } from "./full-pool.ts";
 
-const [OWN, OTHER] = [replicaIdOf(0), replicaIdOf(1)];
+const [OWN, OTHER, THIRD] = [replicaIdOf(0), replicaIdOf(1), replicaIdOf(2)];
 const HOPE = { hasOther: true, isSilent: false };
 
 /** Sends a request to the first replica and returns its lease. */
@@ -114,6 +115,25 @@ describe("a server that never reports", () => {
 
   test("has failed whoever leaves it then, and not whoever leaves it sooner", () => {
     expect([healthAfter(29_000), healthAfter(30_000)]).toEqual(["healthy", "ejected"]);
+  });
+
+  test("is not tried again on a request that has failed before", () => {
+    const pool = aPool();
+    pool.configure({ ...aLivePool(3), engine: "openai" }, 0);
+    const failed = [0, 1, 2].map((index) =>
+      leaseOf(
+        pool.offer(anOffer(`f${index}`, { ...WHOLE, excludedReplicaIds: [OTHER, THIRD] }), 0),
+      ),
+    );
+    for (const leaseId of failed) pool.settle(leaseId, { kind: "upstream-failed" }, 1);
+    expect(pool.status(5_001).replicas[0]?.health).toBe("probing");
+    // It may find its way there all the same, as the best of two equals.
+    const places = Array.from({ length: 8 }, (_, index) => {
+      const again = anOffer(`a${index}`, { ...WHOLE, excludedReplicaIds: [OTHER], isRetry: true });
+      const [sent] = only("dispatch", pool.offer(again, 5_001));
+      return sent?.dispatch.replicaId;
+    });
+    expect(places[0]).toBe(THIRD);
   });
 
   test("is left for one that is due to be tried again, which brings that back", () => {

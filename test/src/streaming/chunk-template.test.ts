@@ -57,12 +57,16 @@ describe("a chunk like the one before", () => {
     );
   });
 
+  test("ends where the one before ends", () => {
+    expect(templateOf(chat("a"))?.read(`${chat("b")}}`)).toBeUndefined();
+  });
+
   test("is JSON: what is not is not like it, whatever is changed in it", () => {
     const junk = fc.constantFrom('"', "\\", "\n", "{", "}", ",", "u", "0", "[", "\u0000", "");
     fc.assert(
       fc.property(someText, fc.nat(), fc.nat({ max: 3 }), junk, (text, place, cut, inserted) => {
         const json = telling(text, [1, 20]);
-        const at = place % json.length;
+        const at = place % (json.length + 1);
         const changed = json.slice(0, at) + inserted + json.slice(at + cut);
         const read = templateOf(telling("a", [7]), true)?.read(changed);
         if (read === undefined) return;
