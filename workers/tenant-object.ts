@@ -57,8 +57,8 @@ const SWEEP_MS = ROW_SILENCE_MS_MAX;
  * The single writer of what one tenant uses, body of `TenantLimits`; found by tenant id.
  *
  * Permits live in memory: each one outstanding keeps the object there. When the object dies all
- * the same (a deploy, a crash), the requests under way are no longer counted as running, so for their
- * remaining time a tenant may run up to twice its limit. What counts by the minute is stored behind,
+ * the same (a deploy, a crash), the open rows of its ledger stand for them in its next life, until their
+ * holders settle them or are silent for too long. What counts by the minute is stored behind,
  * since the object forgets all in less than that; requests that were under way then count as reserved
  * until their minute is over. The ledger forgets nothing that anybody was told of: a request's row is
  * on disk before its client sees a token, and what it used before its client sees the end.

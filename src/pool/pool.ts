@@ -243,10 +243,13 @@ export class Pool {
     if (!lease.isLost) this.#parts.replicas.release(lease);
   }
 
-  /** Asks to be woken when a verdict or a lease comes due, as long as anybody waits for it. */
+  /** Asks to be woken when a verdict, a probe or a lease comes due, as long as anybody waits for it. */
   #nextWake(nowMs: number): PoolEffect[] {
-    const { leases } = this.#parts;
-    const dueAtMs = this.#reception.nextDueAtMs(nowMs);
+    const { leases, queue, replicas } = this.#parts;
+    const dropAtMs = this.#reception.nextDueAtMs(nowMs);
+    // Whoever waits may be the one to try a replica again, and nothing else might happen then.
+    const probeAtMs = queue.size > 0 ? replicas.nextProbeAtMs(nowMs) : undefined;
+    const dueAtMs = dropAtMs === undefined ? probeAtMs : Math.min(dropAtMs, probeAtMs ?? Infinity);
     const atMs =
       dueAtMs === undefined ? undefined : Math.min(dueAtMs, leases.nextExpiryAtMs ?? Infinity);
     if (atMs === this.state.wakeAtMs) return [];

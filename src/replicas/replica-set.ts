@@ -108,6 +108,17 @@ export class ReplicaSet implements Iterable<Replica> {
     for (const { health } of ready) health.probeNow(nowMs);
   }
 
+  /** When the next of the ejected may be probed; `undefined` where none is left alone until then. */
+  nextProbeAtMs(nowMs: number): number | undefined {
+    let nextAtMs: number | undefined;
+    for (const { isRemoved, health } of this.#replicas.values()) {
+      const { ejectedUntilMs } = health;
+      if (isRemoved || ejectedUntilMs === undefined || ejectedUntilMs <= nowMs) continue;
+      nextAtMs = Math.min(ejectedUntilMs, nextAtMs ?? Infinity);
+    }
+    return nextAtMs;
+  }
+
   /** Whether any replica in use is one that reports. */
   get hasReporting(): boolean {
     for (const { isRemoved, plain } of this.#replicas.values()) {

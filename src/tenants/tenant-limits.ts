@@ -1,3 +1,4 @@
+import type { RequestId } from "../protocol/ids.ts";
 import type { PermitHold } from "./permits.ts";
 import { costMaxOf } from "./model-price.ts";
 import type { Levels } from "./levels.ts";
@@ -56,13 +57,16 @@ export class TenantLimits {
   readonly #permits = new TenantPermits();
   readonly #rates: RateLimits;
   readonly ledger: UsageLedger;
+  /** Requests that began in a former life of the object, and whose end nobody has told yet. */
+  readonly #former: Set<RequestId>;
 
   constructor(rates: RateLimits = new RateLimits(), ledger: UsageLedger = new UsageLedger()) {
     this.#rates = rates;
     this.ledger = ledger;
+    this.#former = new Set(ledger.state.open.keys());
   }
 
-  /** What has to outlive a restart, beside the ledger; permits end with those who hold them. */
+  /** What has to outlive a restart, beside the ledger, whose open rows are the permits of before. */
   get ratesState(): RateLimitsState {
     return this.#rates.state;
   }
@@ -71,7 +75,7 @@ export class TenantLimits {
   taken(nowMs: number): Levels {
     const { tokens, reservedTokens, spentPicos, reservedPicos } = this.ledger.monthStanding(nowMs);
     return {
-      concurrency: this.#permits.countHeld(nowMs),
+      concurrency: this.#permits.countHeld(nowMs) + this.#countFormer(nowMs),
       ...this.#rates.used(nowMs),
       monthTokens: tokens + reservedTokens,
       monthMicros: microsCeilOf(spentPicos + reservedPicos),
@@ -105,7 +109,8 @@ export class TenantLimits {
 
   #decide({ row, limitsMax }: LimitedRequest, nowMs: number) {
     const { requestId, tokensMax } = row;
-    const { concurrencyMax = Infinity } = limitsMax;
+    const { concurrencyMax: runningMax = Infinity } = limitsMax;
+    const concurrencyMax = Math.max(0, runningMax - this.#countFormer(nowMs));
     const isKnown = this.#permits.isHeld(requestId, nowMs);
     const obstacle = isKnown ? undefined : this.#obstacleTo(row, limitsMax, nowMs);
     if (obstacle !== undefined) return { kind: "rejected", ...obstacle } as const;
@@ -121,6 +126,15 @@ export class TenantLimits {
     }
     const reservation = isKnown ? undefined : this.#rates.reserve(tokensMax, limitsMax, nowMs);
     return { kind: "granted", hold: { permit: verdict.hold, row, reservation } } as const;
+  }
+
+  /** They run until their row is settled, by their holder or, where that is gone as well, by the sweep. */
+  #countFormer(nowMs: number): number {
+    for (const requestId of this.#former) {
+      const isOver = !this.ledger.state.open.has(requestId);
+      if (isOver || this.#permits.isHeld(requestId, nowMs)) this.#former.delete(requestId);
+    }
+    return this.#former.size;
   }
 
   /** A used-up month comes first: no minute that passes helps against it. */

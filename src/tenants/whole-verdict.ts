@@ -5,6 +5,8 @@ import type { LimitsMax, LimitsVerdict } from "./tenant-limits.ts";
 
 /** When it makes sense to ask again where only other shards have something left. */
 const OTHERS_RENEWED_MS = 2_000;
+/** A minute that seems used up here need not be: what others hold ahead comes back in a few seconds. */
+const REFUSED_MS_MAX = 5_000;
 
 /** A verdict by one shard's part of the limits, in terms of the whole ones. `free` is nobody's. */
 export function ofWhole(
@@ -21,8 +23,11 @@ export function ofWhole(
   if (verdict.kind === "granted") return { ...verdict, standings };
   const isOfMonth = verdict.limit === "month" || verdict.limit === "spend";
   const isTooLarge = need.tokens > limits.tokens;
-  const mayFitLater = verdict.retryAfterMs === Infinity && !isOfMonth && !isTooLarge;
-  const retryAfterMs = mayFitLater ? OTHERS_RENEWED_MS : verdict.retryAfterMs;
+  if (isOfMonth || isTooLarge) return { ...verdict, standings };
+  const isOfOthers = verdict.retryAfterMs === Infinity;
+  const retryAfterMs = isOfOthers
+    ? OTHERS_RENEWED_MS
+    : Math.min(verdict.retryAfterMs, REFUSED_MS_MAX);
   return { ...verdict, standings, retryAfterMs };
 }
 

@@ -291,6 +291,18 @@ describe("the ledger of a tenant", () => {
     expect(await ledgerOf(name)).toMatchObject({ requests: 2, promptTokens: 8, open: 0 });
   });
 
+  test("holds the places of requests that run, though the object died that granted them", async () => {
+    const name = crypto.randomUUID();
+    const ask = () =>
+      env.TENANTS.getByName(name).acquire({ row: aRow(), limitsMax: { concurrencyMax: 1 } });
+    const { row, permit } = await begin(name);
+    await permit.recorded();
+    await restart(name);
+    expect(await ask()).toMatchObject({ kind: "rejected", limit: "concurrency" });
+    await env.TENANTS.getByName(name).settle(row, counted(1, 1));
+    expect((await ask()).kind).toBe("granted");
+  });
+
   test("leaves no write to itself whose storage is gone, at one call or at the next", async () => {
     const leftAlone = vi.fn<() => void>();
     addEventListener("unhandledrejection", leftAlone);

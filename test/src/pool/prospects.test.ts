@@ -136,6 +136,22 @@ describe("a server that never reports", () => {
     expect(places[0]).toBe(THIRD);
   });
 
+  test("is tried as soon as its time is over by whoever waits for it, though nothing else happens", () => {
+    const pool = aPool({ startedAtMs: -60_000 });
+    pool.configure({ ...aLivePool(2), engine: "openai" }, 0);
+    for (let index = 0; index < 3; index++) {
+      pool.settle(sentTo(pool, `f${index}`, 0, WHOLE), { kind: "upstream-failed" }, 1);
+    }
+    const effects = pool.offer(
+      anOffer("waits", { ...WHOLE, excludedReplicaIds: [OTHER], isRetry: true }),
+      2,
+    );
+    expect(only("dispatch", effects)).toEqual([]);
+    const [wake] = only("wake", effects);
+    expect(wake?.atMs).toBe(5_001);
+    expect(only("dispatch", pool.wake(5_001))).toMatchObject([{ requestId: "waits" }]);
+  });
+
   test("is left for one that is due to be tried again, which brings that back", () => {
     const pool = aPlainPool();
     const failed = [0, 1, 2].map((index) => sentTo(pool, `f${index}`, 0, WHOLE));

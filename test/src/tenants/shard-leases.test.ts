@@ -132,8 +132,11 @@ class World {
     const givenUp = this.shards
       .flatMap(({ running }) => running)
       .filter(({ isGivenUp }) => isGivenUp).length;
+    // What a former life has begun is counted by the next one, but was given to others meanwhile.
+    const running = this.shards.reduce((total, shard) => total + shard.running.length, 0);
+    const former = sum.concurrency - running;
     for (const name of LEVEL_NAMES) {
-      const excess = name === "concurrency" ? givenUp : 0;
+      const excess = name === "concurrency" ? givenUp + former : 0;
       if (sum[name] > limits[name] + excess) {
         throw new Error(`${name}: ${sum[name]} of ${limits[name]}, ${excess} of them given up`);
       }

@@ -4,6 +4,7 @@ import { HOLD_MS_MAX } from "../../../src/slo/answer-span.ts";
 import type { RequestPricing } from "../../../src/tenants/model-price.ts";
 import type { LimitsMax } from "../../../src/tenants/tenant-limits.ts";
 import { TenantLimits } from "../../../src/tenants/tenant-limits.ts";
+import { ROW_SILENCE_MS_MAX } from "../../../src/tenants/usage-ledger.ts";
 
 const BOTH = { concurrencyMax: 2, requestsPerMinuteMax: 3, tokensPerMinuteMax: 100 };
 
@@ -166,5 +167,44 @@ describe("TenantLimits", () => {
     const limits = new TenantLimits();
     const verdicts = Array.from({ length: 500 }, (_, index) => ask(limits, `r${index}`, {}).kind);
     expect(new Set(verdicts)).toEqual(new Set(["granted"]));
+  });
+});
+
+/** Begins with the rows that the life before has left open. */
+function nextLife({ ledger }: TenantLimits): TenantLimits {
+  return new TenantLimits(undefined, ledger);
+}
+
+describe("the next life of a tenant's object", () => {
+  const ONE = { concurrencyMax: 1 };
+
+  test("counts what runs since the one before, until its row is settled", () => {
+    const before = new TenantLimits();
+    const { row } = take(before, "a", ONE);
+    const limits = nextLife(before);
+    expect(ask(limits, "b", ONE)).toMatchObject({ kind: "rejected", limit: "concurrency" });
+    expect(limits.taken(0).concurrency).toBe(1);
+    limits.ledger.settle(row, { kind: "refunded" }, 1);
+    expect(ask(limits, "b", ONE, 1).kind).toBe("granted");
+    expect(limits.taken(1).concurrency).toBe(1);
+  });
+
+  test("or nobody has spoken of it for too long", () => {
+    const before = new TenantLimits();
+    const { row } = take(before, "a", ONE);
+    const limits = nextLife(before);
+    // As what is read from disk is taken to be.
+    limits.ledger.letGo(row.requestId, 0);
+    expect(ask(limits, "b", ONE, 1).kind).toBe("rejected");
+    limits.ledger.sweep(ROW_SILENCE_MS_MAX);
+    expect(ask(limits, "b", ONE, ROW_SILENCE_MS_MAX).kind).toBe("granted");
+  });
+
+  test("counts a request once that asks it again", () => {
+    const before = new TenantLimits();
+    take(before, "a", ONE);
+    const limits = nextLife(before);
+    expect(ask(limits, "a", { concurrencyMax: 2 }).kind).toBe("granted");
+    expect(limits.taken(0).concurrency).toBe(1);
   });
 });
