@@ -8,7 +8,7 @@ import type { RateLimitsState, RatesMax, RateStandings, Reservation } from "./ra
 import { RateLimits } from "./rate-limits.ts";
 import type { UsageEnding } from "./usage-ending.ts";
 import { settlementOf } from "./usage-ending.ts";
-import { UsageLedger } from "./usage-ledger.ts";
+import { ROW_SILENCE_MS_MAX, UsageLedger } from "./usage-ledger.ts";
 import type { UsageRow } from "./usage-rows.ts";
 
 /** What a tenant may use; what is absent is not limited. */
@@ -46,6 +46,9 @@ export type LimitsVerdict = { readonly standings: RateStandings } & (
     }
 );
 
+/** A holder that lives is heard of within so much less than the silence after which a row is settled. */
+const SPARED_MS = ROW_SILENCE_MS_MAX - 12_000;
+
 /** When to ask again while the ledger is full, which is never a tenant's own doing. */
 const LEDGER_FULL_RETRY_MS = 1_000;
 
@@ -57,13 +60,14 @@ export class TenantLimits {
   readonly #permits = new TenantPermits();
   readonly #rates: RateLimits;
   readonly ledger: UsageLedger;
-  /** Requests that began in a former life of the object, and whose end nobody has told yet. */
-  readonly #former: Set<RequestId>;
+  /** Requests that began in a former life of the object, and when they were to be settled as its row was read. */
+  readonly #former: Map<RequestId, number>;
 
   constructor(rates: RateLimits = new RateLimits(), ledger: UsageLedger = new UsageLedger()) {
     this.#rates = rates;
     this.ledger = ledger;
-    this.#former = new Set(ledger.state.open.keys());
+    const { open } = ledger.state;
+    this.#former = new Map([...open].map(([id, { settleByAtMs }]) => [id, settleByAtMs]));
   }
 
   /** What has to outlive a restart, beside the ledger, whose open rows are the permits of before. */
@@ -128,11 +132,17 @@ export class TenantLimits {
     return { kind: "granted", hold: { permit: verdict.hold, row, reservation } } as const;
   }
 
-  /** They run until their row is settled, by their holder or, where that is gone as well, by the sweep. */
+  /**
+   * They run until their holder settles them. Of one that has not been heard of since, as every holder is each
+   * ten seconds, the holder has died with the object.
+   */
   #countFormer(nowMs: number): number {
-    for (const requestId of this.#former) {
-      const isOver = !this.ledger.state.open.has(requestId);
-      if (isOver || this.#permits.isHeld(requestId, nowMs)) this.#former.delete(requestId);
+    for (const [requestId, settleByAtMs] of this.#former) {
+      const row = this.ledger.state.open.get(requestId);
+      const isSilent = row?.settleByAtMs === settleByAtMs && nowMs >= settleByAtMs - SPARED_MS;
+      if (row === undefined || isSilent || this.#permits.isHeld(requestId, nowMs)) {
+        this.#former.delete(requestId);
+      }
     }
     return this.#former.size;
   }

@@ -192,12 +192,16 @@ describe("the next life of a tenant's object", () => {
   test("or nobody has spoken of it for too long", () => {
     const before = new TenantLimits();
     const { row } = take(before, "a", ONE);
-    const limits = nextLife(before);
     // As what is read from disk is taken to be.
-    limits.ledger.letGo(row.requestId, 0);
-    expect(ask(limits, "b", ONE, 1).kind).toBe("rejected");
-    limits.ledger.sweep(ROW_SILENCE_MS_MAX);
-    expect(ask(limits, "b", ONE, ROW_SILENCE_MS_MAX).kind).toBe("granted");
+    before.ledger.letGo(row.requestId, 0);
+    const silent = nextLife(before);
+    expect(ask(silent, "b", ONE, 11_999).kind).toBe("rejected");
+    expect(silent.taken(12_000).concurrency).toBe(0);
+    const heard = nextLife(before);
+    heard.ledger.checkpoint(row.requestId, 5, 10_000);
+    expect(ask(heard, "b", ONE, 12_000).kind).toBe("rejected");
+    heard.ledger.sweep(10_000 + ROW_SILENCE_MS_MAX);
+    expect(ask(heard, "b", ONE, 10_000 + ROW_SILENCE_MS_MAX).kind).toBe("granted");
   });
 
   test("counts a request once that asks it again", () => {
