@@ -24,10 +24,11 @@ export class StoredAllotments {
   ): Promise<LeaseGrant | undefined> {
     const grant = this.allotments.renew(request, standing, nowMs);
     if (grant === undefined) return undefined;
-    await Promise.all([
-      this.#storage.put(KEY, this.allotments.state, { allowUnconfirmed: true }),
-      this.#storage.sync(),
-    ]);
+    // Each rejects, also where storage that is gone throws at once: nothing is left to itself.
+    const stored = async () =>
+      this.#storage.put(KEY, this.allotments.state, { allowUnconfirmed: true });
+    const synced = async () => this.#storage.sync();
+    await Promise.all([stored(), synced()]);
     return grant;
   }
 }

@@ -1,3 +1,4 @@
+import { hashText } from "../base/hash.ts";
 import type { RequestId } from "../protocol/ids.ts";
 
 /** Which of its tenant's objects a request belongs to. */
@@ -10,12 +11,7 @@ export interface ShardPlace {
 
 /** Where a request belongs, always the same place for the same request. */
 export function placeOf(tenantId: string, shardCount: number, requestId: RequestId): ShardPlace {
-  // FNV-1a: ids are random, and nothing else has to be.
-  let hash = 0x811c9dc5;
-  for (let at = 0; at < requestId.length; at += 1) {
-    hash = Math.imul(hash ^ requestId.charCodeAt(at), 0x01000193) >>> 0;
-  }
-  return { tenantId, shard: hash % shardCount, shardCount };
+  return { tenantId, shard: hashText(requestId) % shardCount, shardCount };
 }
 
 /** The name of one of a tenant's objects. No tenant's own name has a stroke. */

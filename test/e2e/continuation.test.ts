@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fetchStatus } from "../../cli/admin-client.ts";
 import type { SseFrame } from "../../src/protocol/sse.ts";
 import { eventually } from "../support/eventually.ts";
 import type { EngineProbe } from "./support/engine-probe.ts";
@@ -48,13 +47,8 @@ describe("an answer whose engine is lost", () => {
   });
   afterAll(() => stack?.dispose());
 
-  async function whenAllReady(): Promise<void> {
-    const admin = { gatewayUrl: stack.gatewayUrl, adminKey: stack.secrets.SLUICE_ADMIN_KEY };
-    await eventually("both replicas are ready", async () => {
-      const { pools } = await fetchStatus(admin);
-      const states = pools.flatMap((pool) => pool.replicas.map((replica) => replica.state));
-      return states.length === 2 && states.every((state) => state === "ready");
-    });
+  async function whenAllIdle(): Promise<void> {
+    await stack.whenAllReady();
     await stack.whenIdle();
   }
 
@@ -83,7 +77,7 @@ describe("an answer whose engine is lost", () => {
     "by kill -9 is the one that it would have been: %s",
     { timeout: RUN_MS_MAX },
     async (_, body) => {
-      await whenAllReady();
+      await whenAllIdle();
       const whole = answerOf(await read(body));
       let killed: EngineProbe | undefined;
       const frames = await read(body, (engine) => {
@@ -103,7 +97,7 @@ describe("an answer whose engine is lost", () => {
   );
 
   test("because it is frozen is so as well", { timeout: RUN_MS_MAX }, async () => {
-    await whenAllReady();
+    await whenAllIdle();
     const whole = answerOf(await read(STORY));
     let frozen: EngineProbe | undefined;
     const frames = await read(STORY, (engine) => {

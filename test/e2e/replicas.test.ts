@@ -1,7 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fetchStatus } from "../../cli/admin-client.ts";
 import type { SseFrame } from "../../src/protocol/sse.ts";
 import { eventually } from "../support/eventually.ts";
 import { descendantsOf, pidOf } from "../support/live-programs.ts";
@@ -53,15 +52,6 @@ describe("a gateway whose engines are killed", () => {
     throw new Error("No engine runs a request");
   }
 
-  async function whenAllReady(): Promise<void> {
-    const admin = { gatewayUrl: stack.gatewayUrl, adminKey: stack.secrets.SLUICE_ADMIN_KEY };
-    await eventually("both replicas are ready", async () => {
-      const { pools } = await fetchStatus(admin);
-      const states = pools.flatMap((pool) => pool.replicas.map((replica) => replica.state));
-      return states.length === 2 && states.every((state) => state === "ready");
-    });
-  }
-
   test("a file is applied in the folder where the gateway runs, without a secret being named", async () => {
     const { SLUICE_ADMIN_KEY: _key, SLUICE_KEY_PEPPER: _pepper, ...environment } = process.env;
     const { stdout } = await promisify(execFile)(
@@ -96,7 +86,7 @@ describe("a gateway whose engines are killed", () => {
     } finally {
       process.kill(pidOf(frozen), "SIGCONT");
     }
-    await whenAllReady();
+    await stack.whenAllReady();
   });
 
   test("a stream whose engine dies ends in exactly one error, and the other engine serves on", async () => {
@@ -141,7 +131,7 @@ describe("a gateway whose engines are killed", () => {
   test("the engine that died comes back and is given requests", async () => {
     const died = await stack.awaitEvent("engine-died");
     await stack.awaitEvent("engine-ready", 3);
-    await whenAllReady();
+    await stack.whenAllReady();
     const back = stack.engines.find((engine) => engine.name === died["name"]);
     await eventually("the new engine has computed a prompt", async () => {
       await Promise.all([complete(), complete(), complete(), complete()]);

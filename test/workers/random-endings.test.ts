@@ -7,7 +7,7 @@ import { RequestId } from "../../src/protocol/ids.ts";
 import type { UpstreamStep } from "../support/upstream-script.ts";
 import { streamThatGoesOn } from "./support/answers.ts";
 import type { TestGateway } from "./support/gateway.ts";
-import { aGateway, becomesIdle } from "./support/gateway.ts";
+import { aGateway, becomesIdle, WAIT } from "./support/gateway.ts";
 import { aRow, skipTime } from "./support/limits.ts";
 import { tellingAnswer, tellingFrames, tellingHead } from "./support/telling-replica.ts";
 import { streamedAnswer, wholeAnswer } from "./support/upstream.ts";
@@ -155,6 +155,12 @@ async function servedBatch(seed: number): Promise<TestGateway> {
   await gateway.upstream.answerWith(...answers);
   await sendBatch(gateway, isStreamed, random);
   await becomesIdle(gateway);
+  // What a restart has cut off from its holder still has a row and a place; nothing else has.
+  await vi.waitFor(async () => {
+    const [openCount] = await openRows(gateway);
+    expect(openCount).toBeLessThan(AT_ONCE);
+    expect(await freePlaces(gateway)).toBe(CONCURRENCY - openCount);
+  }, WAIT);
   return gateway;
 }
 

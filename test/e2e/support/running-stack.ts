@@ -1,6 +1,7 @@
 import { readdirSync } from "node:fs";
 import OpenAI from "openai";
 import * as z from "zod";
+import { fetchStatus } from "../../../cli/admin-client.ts";
 import { Child } from "../../../cli/stack/child.ts";
 import { findPortProblems } from "../../../cli/stack/ports.ts";
 import type { RunFolder } from "../../../cli/stack/run-folder.ts";
@@ -139,6 +140,16 @@ export class RunningStack {
 
   eventsOf(name: string): readonly UpEvent[] {
     return this.#events.filter(({ event }) => event === name);
+  }
+
+  /** Waits until the gateway has both of its engines, also after one of them began anew. */
+  async whenAllReady(): Promise<void> {
+    const admin = { gatewayUrl: this.gatewayUrl, adminKey: this.secrets.SLUICE_ADMIN_KEY };
+    await eventually("both replicas are ready", async () => {
+      const { pools } = await fetchStatus(admin);
+      const states = pools.flatMap((pool) => pool.replicas.map((replica) => replica.state));
+      return states.length === 2 && states.every((state) => state === "ready");
+    });
   }
 
   /** Waits for the `count`th event of a name; fails at once if the command line ends before it. */

@@ -2,7 +2,7 @@ import type { Finding } from "../../../simulator/promises/finding.ts";
 import { brokenOf } from "../../../simulator/promises/finding.ts";
 
 /** Worlds of thousands of requests take seconds, and longer where other tests run beside them. */
-export const LONG = { timeout: 300_000 } as const;
+export const LONG = { timeout: 120_000 } as const;
 
 /** What was found under such a name, to hold two runs against each other. */
 export function valueOf(findings: readonly Finding[], name: string): number {
