@@ -10,6 +10,8 @@ export interface ChildPlan {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Receives every line of stdout and stderr, in order within each of the two. */
   readonly onLine: (line: string) => void;
+  /** Of a longer line only the beginning is kept; 2000 characters when absent. */
+  readonly lineLengthMax?: number;
   /** How long it may take to end when asked to, before its group is killed. */
   readonly stopGraceMs?: number;
 }
@@ -49,7 +51,7 @@ export class Child {
       detached: true,
     });
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
-      if (stream !== null) this.#read(stream);
+      if (stream !== null) this.#read(stream, plan.lineLengthMax ?? LINE_LENGTH_MAX);
     }
     // Nothing is ever written to it; a child that closes its end must not take us down.
     this.#child.stdin?.on("error", () => undefined);
@@ -61,7 +63,7 @@ export class Child {
     return this.#child.pid;
   }
 
-  /** The last lines it wrote, oldest first, at most 20 of at most 2000 characters. */
+  /** The last lines it wrote, oldest first, at most 20. */
   get tail(): readonly string[] {
     return this.#tail;
   }
@@ -79,8 +81,8 @@ export class Child {
     if (!this.#hasExited) this.#killGroup();
   }
 
-  #read(stream: Readable): void {
-    const splitter = new LineSplitter(LINE_LENGTH_MAX);
+  #read(stream: Readable, lineLengthMax: number): void {
+    const splitter = new LineSplitter(lineLengthMax);
     stream.setEncoding("utf8");
     stream.on("data", (piece: string) => splitter.push(piece).forEach((line) => this.#take(line)));
     stream.on("end", () => splitter.end().forEach((line) => this.#take(line)));

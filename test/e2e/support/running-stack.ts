@@ -30,6 +30,9 @@ const Ready = z.object({
   demoKeys: z.array(z.object({ tenant: z.string(), key: z.string() })),
 });
 
+/** Twenty lines of 2000 characters, each of which JSON may write as six. */
+const EVENT_LENGTH_MAX = 250_000;
+
 /** A gateway and its engines as `sluice up` runs them: real programs, on ports of their own. */
 export class RunningStack {
   readonly secrets: Secrets;
@@ -65,6 +68,8 @@ export class RunningStack {
     this.#cli = new Child({
       command: [process.execPath, LAUNCHER, ...words, ...flags],
       folder: folder.path,
+      // An event that tells of a failure has the last lines of whatever failed.
+      lineLengthMax: EVENT_LENGTH_MAX,
       // With a folder for temporary files of its own, a test sees what is left behind.
       environment: { ...process.env, ...secrets, TMPDIR: folder.path },
       onLine: (line) => {
