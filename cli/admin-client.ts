@@ -45,6 +45,12 @@ export async function applyConfiguration(
   return Applied.parse(answer).version;
 }
 
+/** Has a pool take nothing in any more, and refuse who waits. Throws as `applyConfiguration` does. */
+export async function closePool(access: AdminAccess, poolId: string): Promise<void> {
+  const path = `/pools/${encodeURIComponent(poolId)}/closed`;
+  await callAdmin(access, path, { method: "PUT", headers: {} });
+}
+
 /** Asks which version is live and which replicas are there. Throws as `applyConfiguration` does. */
 export async function fetchStatus(access: AdminAccess): Promise<GatewayStatus> {
   return GatewayStatus.parse(await callAdmin(access, "/status", { method: "GET", headers: {} }));

@@ -29,6 +29,8 @@ const UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX = 1_000;
 /** A timer cannot be set for much more than three weeks; a pool that is woken early asks again. */
 const WAKE_MS_MAX = 60_000;
 const UNCONFIGURED_RETRY_AFTER_MS = 1_000;
+/** Stored while the pool is closed. */
+const CLOSED_KEY = "isClosed";
 /** A log is mostly far below a megabyte; thousands of busy tenants make it larger. */
 const DECISIONS_CHARACTERS_MAX = 33_554_432;
 
@@ -36,9 +38,9 @@ const DECISIONS_CHARACTERS_MAX = 33_554_432;
  * Body of `Pool`, one object a pool, found by pool id: the only dispatcher of its replicas.
  *
  * Callers ask by RPC, replicas dial in by WebSocket; tokens never pass through here. Every call of
- * the pool is kept for a while, so that it can explain itself. Nothing is stored: the state is in
- * memory while anybody waits or holds a lease, and a new life relearns it from the connections,
- * which outlive the object, and from the next reports.
+ * the pool is kept for a while, so that it can explain itself. Only an operator's word that closes it is
+ * stored: the state is in memory while anybody waits or holds a lease, and a new life relearns it from
+ * the connections, which outlive the object, and from the next reports.
  */
 export class PoolObject extends DurableObject<Env> {
   readonly #epoch = crypto.randomUUID();
@@ -62,6 +64,7 @@ export class PoolObject extends DurableObject<Env> {
     this.#links = new ReplicaLinks(state, this.#pool, (call, nowMs) =>
       this.#decisions.call(call, nowMs),
     );
+    if (state.storage.kv.get(CLOSED_KEY) === true) this.#call({ kind: "close", isClosed: true });
   }
 
   /**
@@ -89,6 +92,17 @@ export class PoolObject extends DurableObject<Env> {
   /** Takes back the offer of a request that still waits; `acquire` then answers `withdrawn`. */
   async withdraw(requestId: RequestId): Promise<void> {
     this.#call({ kind: "withdraw", requestId });
+  }
+
+  /**
+   * Takes nothing in any more, or does again, in later lives as well. Who waits is refused now; what runs
+   * goes on to its end.
+   */
+  async close(poolId: PoolId, isClosed: boolean): Promise<void> {
+    await this.#configurationOf(poolId).ensure();
+    if (isClosed) this.ctx.storage.kv.put(CLOSED_KEY, true);
+    else this.ctx.storage.kv.delete(CLOSED_KEY);
+    this.#call({ kind: "close", isClosed });
   }
 
   /** Describes the pool as it is now. */

@@ -153,5 +153,6 @@ const REASONS = {
   "out-of-profile": "The tenant has used what is guaranteed to it, and there is no room beyond",
   "deadline-passed": "No replica came free in time",
   "no-replica": "No replica is there to answer",
+  closed: "The service is about to stop, or is being maintained",
   withdrawn: "The request was withdrawn",
 } as const satisfies Record<Exclude<Rejection["reason"], "unattainable">, string>;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminAccess } from "../admin-client.ts";
-import { applyConfiguration } from "../admin-client.ts";
+import { applyConfiguration, closePool } from "../admin-client.ts";
 import { abortAfter } from "../abort-after.ts";
 import type { ChildPlan } from "./child.ts";
 import { Child } from "./child.ts";
@@ -43,6 +43,8 @@ export interface StackEnding {
 
 const READY_WITHIN_MS = 120_000;
 const CAUSE_WITHIN_MS = 1000;
+/** A gateway that is well takes some milliseconds; without an answer it is stopped all the same. */
+const POOLS_CLOSED_WITHIN_MS = 1000;
 /** What an engine wrote last still has to pass through the gateway to the client. */
 const LAST_BYTES_WITHIN_MS = 500;
 
@@ -83,8 +85,20 @@ export async function runStack(
   }
   await whenAborted(over);
 
+  await closePools(wiring, ending.kill);
   await stopParts(gateway, engines, ending.kill);
   if (lost.signal.aborted) throw lost.signal.reason;
+}
+
+/**
+ * Refuses those who wait while there is a gateway to tell them: the engines that they wait for take
+ * nothing new, and with the gateway their streams would break off without a word.
+ */
+async function closePools(wiring: StackWiring, kill: AbortSignal): Promise<void> {
+  const admin = adminAccessOf(wiring);
+  const closing = wiring.plan.configuration.pools.map(({ poolId }) => closePool(admin, poolId));
+  const signal = abortAfter(POOLS_CLOSED_WITHIN_MS, kill);
+  await Promise.race([Promise.allSettled(closing), whenAborted(signal)]);
 }
 
 /**
@@ -142,10 +156,7 @@ async function becomeReady(
 ): Promise<void> {
   const tooLong = abortAfter(READY_WITHIN_MS);
   const signal = AbortSignal.any([over, tooLong]);
-  const admin: AdminAccess = {
-    gatewayUrl: toLocalUrl("http", wiring.gateway.address),
-    adminKey: wiring.secrets.SLUICE_ADMIN_KEY,
-  };
+  const admin = adminAccessOf(wiring);
   let awaited = "the gateway to answer";
   try {
     await awaitGateway(admin.gatewayUrl, gateway, signal);
@@ -160,4 +171,9 @@ async function becomeReady(
     const sentence = `Not ready: waited ${READY_WITHIN_MS / 1000} s for ${awaited}`;
     throw new StackFailure(sentence, gateway.tail);
   }
+}
+
+function adminAccessOf({ gateway, secrets }: StackWiring): AdminAccess {
+  const gatewayUrl = toLocalUrl("http", gateway.address);
+  return { gatewayUrl, adminKey: secrets.SLUICE_ADMIN_KEY };
 }

@@ -87,6 +87,7 @@ export interface Rejection {
     | "queue-full"
     | "deadline-passed"
     | "no-replica"
+    | "closed"
     | "withdrawn";
   /** Absent where no other moment would be better: for an `unattainable` request. */
   readonly retryAfterMs: number | undefined;

@@ -9,6 +9,7 @@ import type { Pool } from "./pool.ts";
 /** One call of a pool, as data: all that it decides follows from these and where it began. */
 export type PoolCall =
   | { readonly kind: "configure"; readonly pool: LivePool }
+  | { readonly kind: "close"; readonly isClosed: boolean }
   | { readonly kind: "connected"; readonly hello: ReplicaHello }
   | { readonly kind: "report"; readonly replicaId: ReplicaId; readonly report: ReplicaReport }
   | { readonly kind: "disconnected"; readonly replicaId: ReplicaId }
@@ -25,6 +26,8 @@ export function callPool(pool: Pool, call: PoolCall, nowMs: number): PoolEffect[
   switch (call.kind) {
     case "configure":
       return pool.configure(call.pool, nowMs);
+    case "close":
+      return pool.close(call.isClosed, nowMs);
     case "connected":
       return pool.connected(call.hello, nowMs);
     case "report":

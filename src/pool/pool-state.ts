@@ -47,6 +47,8 @@ export interface PoolState {
   readonly counts: PoolCounts;
   readonly totals: PoolTotalsState;
   queueMax: number;
+  /** True: nothing is taken in. */
+  isClosed?: boolean;
   /** Requests that a model may have under way, of those models that have such a limit. */
   readonly modelLimits: Map<ModelId, number>;
   /** Of those that wait, in GPU-ms; costs are whole 1/1024 ms, so that the sum stays exact. */

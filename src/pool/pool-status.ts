@@ -32,6 +32,8 @@ export interface TenantStatus {
 
 /** A pool at one instant. The counts without a window are of this life of the pool. */
 export interface PoolStatus {
+  /** Nothing is taken in, by an operator's word. */
+  readonly isClosed: boolean;
   readonly queued: number;
   readonly queueMax: number;
   /** Dispatched requests that have not ended. */
@@ -59,6 +61,7 @@ export function toPoolStatus(state: PoolState, parts: PoolParts, nowMs: number):
   const { counts, capacity } = state;
   const latestTenants = [...state.tenants.keys()].slice(-TENANTS_MAX);
   return {
+    isClosed: state.isClosed === true,
     queued: parts.queue.size,
     queueMax: state.queueMax,
     leases: parts.leases.size,

@@ -58,6 +58,7 @@ export function noTotals(): PoolTotalsState {
       "queue-full": 0,
       "deadline-passed": 0,
       "no-replica": 0,
+      closed: 0,
       withdrawn: 0,
     },
     endedBy: {

@@ -78,6 +78,16 @@ export class Pool {
     return this.#attend(nowMs);
   }
 
+  /**
+   * Takes nothing in any more, or does again: before a stop, or for maintenance. Who waits is refused at
+   * once, since nobody would serve them in time; what runs goes on to its end, or breaks.
+   */
+  close(isClosed: boolean, nowMs: number): PoolEffect[] {
+    this.state.isClosed = isClosed;
+    const turnedAway = isClosed ? this.#reception.turnAllAway(nowMs) : [];
+    return [...turnedAway, ...this.#attend(nowMs)];
+  }
+
   /** Returns which replica in use has this URL. */
   replicaAt(endpointUrl: string): ReplicaId | undefined {
     return this.#parts.replicas.at(endpointUrl)?.replicaId;

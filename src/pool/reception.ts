@@ -63,6 +63,9 @@ export class Reception {
       const { isInProfile, costMs } = request;
       tenants.count(offer.tenantId, { kind: "offered", isInProfile, costMs }, nowMs);
     }
+    if (this.#state.isClosed === true) {
+      return [this.#refuser.refuse(request, { reason: "closed" }, nowMs)];
+    }
     if (queue.size > 0 && this.#wantsToWait(request, nowMs)) return this.#takeTurn(request, nowMs);
     // Those who wait go first, also before somebody who would not wait.
     const effects = this.#serveInTurn(nowMs, TRIES_PER_ARRIVAL, new Set());
@@ -83,6 +86,16 @@ export class Reception {
     return this.#parts.queue.takeDue(nowMs).flatMap(({ requestId }) => {
       const request = this.#list.forget(requestId);
       return this.#settle(request, this.#place(request, nowMs), nowMs, "deadline-passed");
+    });
+  }
+
+  /** Refuses all who wait. */
+  turnAllAway(nowMs: number): PoolEffect[] {
+    return [...this.#state.waiting.keys()].flatMap((requestId) => {
+      const request = this.#list.remove(requestId);
+      return request === undefined
+        ? []
+        : [this.#refuser.refuse(request, { reason: "closed" }, nowMs)];
     });
   }
 

@@ -55,8 +55,8 @@ export class Refuser {
   ) {
     if (reason === "withdrawn" || reason === "unattainable") return;
     const { tenants, holdBack } = this.#parts;
-    // Without replicas there is no room that excess could have taken.
-    if (isInProfile && reason !== "no-replica") holdBack.refused(nowMs);
+    // Where nobody is served there is no room that excess could have taken.
+    if (isInProfile && !isNobodyServed(reason)) holdBack.refused(nowMs);
     if (!offer.isRetry) {
       tenants.count(offer.tenantId, { kind: "rejected", isInProfile }, nowMs);
       return;
@@ -86,7 +86,7 @@ export class Refuser {
     }
     const retryAfterMs = this.#retryAfterMs(request, nowMs);
     // Nobody exceeded anything where there is nothing to have a share of.
-    const isOurs = request.isInProfile || reason === "no-replica";
+    const isOurs = request.isInProfile || isNobodyServed(reason);
     return isOurs
       ? { ...said, code: "server_is_overloaded", retryAfterMs }
       : { ...said, code: "rate_limit_exceeded", reason: excessReason(reason), retryAfterMs };
@@ -110,6 +110,10 @@ export class Refuser {
       nowMs,
     );
   }
+}
+
+function isNobodyServed(reason: Rejection["reason"]): boolean {
+  return reason === "no-replica" || reason === "closed";
 }
 
 function excessReason(reason: Rejection["reason"]): Rejection["reason"] {

@@ -131,12 +131,33 @@ describe("GET /admin/v1/pools/{pool}", () => {
     });
   });
 
-  test.each(["", "/decisions"])("of no configuration is 404 (%s)", async (path) => {
+  test.each(["", "/decisions", "/closed"])("of no configuration is 404 (%s)", async (path) => {
     await applyConfiguration(aLiveConfiguration());
     for (const pool of ["elsewhere", "%E0%A4%A", "x".repeat(65)]) {
       // oxlint-disable-next-line no-await-in-loop -- one after the other
-      expect((await callAdmin(`/pools/${pool}${path}`)).status).toBe(404);
+      const method = path === "/closed" ? "PUT" : "GET";
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect((await callAdmin(`/pools/${pool}${path}`, { method })).status).toBe(404);
     }
+  });
+});
+
+describe("/admin/v1/pools/{pool}/closed", () => {
+  test("closes a pool, and opens it again", async () => {
+    const gateway = await aGateway();
+    const path = `/pools/${gateway.poolId}/closed`;
+    const closed = await callAdmin(path, { method: "PUT" });
+    expect(await closed.json()).toEqual({ poolId: gateway.poolId, isClosed: true });
+    const refused = await gateway.ask({ body: { messages: [{ role: "user", content: "Hello" }] } });
+    expect(refused.status).toBe(503);
+    expect(await refused.json()).toMatchObject({
+      error: { code: "server_is_overloaded", message: expect.stringContaining("about to stop") },
+    });
+    const opened = await callAdmin(path, { method: "DELETE" });
+    expect(await opened.json()).toEqual({ poolId: gateway.poolId, isClosed: false });
+    await gateway.upstream.answerWith(streamedAnswer(["well"]));
+    const body = { stream: true, messages: [{ role: "user", content: "Hello" }] };
+    expect(await (await gateway.ask({ body })).text()).toContain("well");
   });
 });
 

@@ -189,6 +189,23 @@ describe("PoolObject.acquire()", () => {
     expect((await waiting).kind).toBe("dispatched");
   });
 
+  test("a closed pool stays closed in its next life, until it is opened", async () => {
+    const pool = await configurePool();
+    await pool.stub().close(pool.poolId, true);
+    await expect(
+      runInDurableObject(pool.stub(), (_, state) => state.abort("the next life begins")),
+    ).rejects.toThrow("the next life begins");
+    expect(await pool.status()).toMatchObject({ isClosed: true, offered: 0 });
+    expect(await pool.acquire(anOffer("r"))).toMatchObject({
+      kind: "rejected",
+      rejection: { reason: "closed" },
+    });
+    await pool.stub().close(pool.poolId, false);
+    await pool.connect(URL_A);
+    await pool.untilReady();
+    expect((await pool.acquire(anOffer("r"))).kind).toBe("dispatched");
+  });
+
   test("a pool that is in no configuration has no replica", async () => {
     const pool = await configurePool();
     const poolId = PoolId.parse("elsewhere");

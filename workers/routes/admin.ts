@@ -38,6 +38,11 @@ export const adminRoutes = new Hono<EdgeContext>()
   )
   .get("/pools/:pool", describePool)
   .all("/pools/:pool", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
+  .put("/pools/:pool/closed", (c) => closePool(c, true))
+  .delete("/pools/:pool/closed", (c) => closePool(c, false))
+  .all("/pools/:pool/closed", () =>
+    errorResponse({ code: "method_not_allowed" }, { allow: "PUT, DELETE" }),
+  )
   .get("/pools/:pool/decisions", explainPool)
   .all("/pools/:pool/decisions", () =>
     errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }),
@@ -78,6 +83,13 @@ async function describePool(c: Context<EdgeContext>): Promise<Response> {
   const poolId = await knownPoolOf(c);
   const status = await c.env.POOLS.getByName(poolId).status(poolId);
   return c.json({ poolId, ...status });
+}
+
+/** Has a pool take nothing in any more, or opens it again. */
+async function closePool(c: Context<EdgeContext>, isClosed: boolean): Promise<Response> {
+  const poolId = await knownPoolOf(c);
+  await c.env.POOLS.getByName(poolId).close(poolId, isClosed);
+  return c.json({ poolId, isClosed });
 }
 
 /** Answers with a pool's log of decisions, a line each, from which they can be made again. */

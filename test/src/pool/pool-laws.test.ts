@@ -115,6 +115,7 @@ describe("a pool that is told anything in any order", () => {
       "deadline-passed",
       "queue-full",
       "no-replica",
+      "closed",
       "unattainable",
       "withdrawn",
       "continuation-completed",

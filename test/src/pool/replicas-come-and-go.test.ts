@@ -23,6 +23,34 @@ function aNewPool() {
   return pool;
 }
 
+describe("a pool that is closed", () => {
+  test("refuses who waits and who comes, and lets finish what runs", () => {
+    const { pool } = aFullPool();
+    const waiting = pool.offer(anOffer("waits", PATIENT), 1);
+    expect(only("reject", waiting)).toEqual([]);
+    expect(refused(pool.close(true, 2))).toEqual({ waits: "closed" });
+    expect(refused(pool.offer(anOffer("comes", PATIENT), 3))).toEqual({ comes: "closed" });
+    expect(pool.status(3)).toMatchObject({ isClosed: true, queued: 0 });
+    expect(pool.status(3).leases).toBeGreaterThan(0);
+    pool.checkInvariants();
+  });
+
+  test("says that it is its own fault, and when to come back", () => {
+    const pool = aReadyPool();
+    pool.close(true, 1);
+    const [reject] = only("reject", pool.offer(anOffer("r", { share: NO_GUARANTEE }), 2));
+    expect(reject?.rejection.code).toBe("server_is_overloaded");
+    expect(reject?.rejection.retryAfterMs).toBeGreaterThan(0);
+  });
+
+  test("serves again once it is opened", () => {
+    const pool = aReadyPool();
+    pool.close(true, 1);
+    expect(pool.close(false, 2)).toEqual([]);
+    expect(dispatched(pool.offer(anOffer("r"), 3))).toHaveLength(1);
+  });
+});
+
 describe("a pool that has just begun", () => {
   test("waits for its replicas to dial in", () => {
     const pool = aNewPool();
