@@ -12,6 +12,7 @@ import { PromptEncoder } from "./prompt-encoder.ts";
 import { createApp } from "./server/app.ts";
 import type { ServedModel } from "./server/app-context.ts";
 import { DispatchTracker } from "./engine/dispatch-tracker.ts";
+import { EndedRequests } from "./server/ended-requests.ts";
 import { createEngineMetrics } from "./server/engine-metrics.ts";
 import { listen, type Listener } from "./server/listen.ts";
 import { ReportLink } from "./server/report-link.ts";
@@ -57,6 +58,7 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
     prefixCache: settings.prefixCache,
     metrics: createEngineMetrics(() => engine.load),
     dispatches,
+    endedRequests: new EndedRequests(),
     log,
   });
   let listener: Listener | undefined;

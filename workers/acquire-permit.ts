@@ -68,11 +68,12 @@ function limitsMaxOf({ tenant }: Call): LimitsMax {
 }
 
 function rowOf({ requestId, keyName, model, promptTokens, tokensMax, pricing }: Call): UsageRow {
-  const { modelId } = model;
+  const { modelId, poolId } = model;
   return {
     requestId,
     keyName,
     modelId,
+    poolId,
     beganAtMs: Date.now(),
     promptTokens,
     tokensMax,

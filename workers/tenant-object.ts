@@ -21,6 +21,7 @@ import type { UsageTotals } from "../src/tenants/usage-totals.ts";
 import { noUsage } from "../src/tenants/usage-totals.ts";
 import type { Env } from "./env.ts";
 import { logLine } from "./log.ts";
+import { recordedUseOf } from "./recorded-use.ts";
 import { nextLife, ShardLine } from "./shard-line.ts";
 import { StoredAllotments } from "./stored-allotments.ts";
 import { StoredRates } from "./stored-rates.ts";
@@ -170,7 +171,9 @@ export class TenantObject extends DurableObject<Env> {
     // What comes meanwhile is seen to at the end; until then this alarm is repeated, should it break off.
     this.#alarmAtMs = -Infinity;
     const { ledger } = this.#usage;
-    const count = ledger.sweep(Date.now());
+    const nowMs = Date.now();
+    const recorded = await recordedUseOf(ledger.orphans(nowMs), this.env);
+    const count = ledger.sweep(nowMs, recorded);
     if (count > 0) logLine("error", "usage-orphaned", { count });
     const lastNumber = ledger.state.totals.requests;
     await this.#save();

@@ -91,6 +91,11 @@ export class Answer {
     return this.#cachedTokens;
   }
 
+  /** Computed so far, read or not, with those that another engine had computed before. */
+  get outputTokens(): number {
+    return this.#text.outputTokens;
+  }
+
   /** How the answer ended; undefined while it goes on. */
   get ending(): FinishedPart | BrokenPart | undefined {
     return this.#ending;

@@ -5,6 +5,7 @@ import type { TokenBytes } from "../engine/tokenizer/token-bytes.ts";
 import type { Log } from "../log.ts";
 import type { PromptEncoder } from "../prompt-encoder.ts";
 import type { DispatchTracker } from "../engine/dispatch-tracker.ts";
+import type { EndedRequests } from "./ended-requests.ts";
 import type { EngineMetrics } from "./engine-metrics.ts";
 import type { TokenLabels } from "./token-labels.ts";
 
@@ -35,6 +36,7 @@ export interface AppContext {
   readonly prefixCache: boolean;
   readonly metrics: EngineMetrics;
   readonly dispatches: DispatchTracker;
+  readonly endedRequests: EndedRequests;
   readonly log: Log;
 }
 

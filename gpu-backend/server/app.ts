@@ -3,6 +3,7 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { ChatRequest } from "../../src/protocol/chat.ts";
 import { CompletionRequest } from "../../src/protocol/completion.ts";
 import { ERRORS, type Problem, retryHeaders, toErrorEnvelope } from "../../src/protocol/errors.ts";
+import { ENGINE_USAGE_PATH } from "../../src/protocol/engine-usage.ts";
 import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
 import {
   InertChatParameters,
@@ -12,6 +13,7 @@ import type { AppContext, EngineApp, EngineEnvironment } from "./app-context.ts"
 import { authenticate } from "./authenticate.ts";
 import { takeInChat } from "./chat-intake.ts";
 import { takeInCompletion } from "./completion-intake.ts";
+import { tellEndedUsage } from "./ended-usage-route.ts";
 import { embedTexts } from "./embeddings-route.ts";
 import { readRequestId } from "./engine-headers.ts";
 import { generateText } from "./generation-route.ts";
@@ -39,6 +41,7 @@ export function createApp(context: AppContext): EngineApp {
   route(app, "POST", "/v1/completions", generateText(context, COMPLETIONS, takeInCompletion));
   route(app, "POST", "/v1/embeddings", embedTexts(context));
   route(app, "POST", "/v1/tokenize", tokenize(context));
+  route(app, "POST", ENGINE_USAGE_PATH, tellEndedUsage(context));
   route(app, "GET", "/v1/models", listModels(context));
   route(app, "GET", "/v1/models/:id{.+}", retrieveModel(context));
   route(app, "GET", "/health", (c) => {

@@ -37,6 +37,14 @@ export function submitEmbeddings(
   const embedded = new Promise<Embedded>((resolve) => {
     const end = (atMs: number): void => {
       logEnding(context, { requests, arrival, broken }, atMs);
+      if (broken?.kind !== "refused") {
+        context.endedRequests.note({
+          request_id: arrival.requestId,
+          prompt_tokens: requests.reduce((sum, { promptTokens }) => sum + promptTokens.length, 0),
+          cached_tokens: 0,
+          completion_tokens: 0,
+        });
+      }
       metrics.genAi.observe({
         operation: "embeddings",
         model: asked.model.name,

@@ -1,3 +1,4 @@
+import type { EndedUsage } from "../../src/protocol/engine-usage.ts";
 import { monotonicNowMs } from "../clock.ts";
 import type { GenerateRequest } from "../engine/generate-request.ts";
 import { Detokenizer } from "../engine/tokenizer/detokenizer.ts";
@@ -61,10 +62,23 @@ export function submitGeneration(
       }
       const ended = { generation, arrival, choices, broken: answers.broken };
       logEnding(context.log, ended, atMs);
+      if (ended.broken?.kind !== "refused") context.endedRequests.note(usageOf(ended));
       observeEnding(context, ended, atMs);
     });
   }
   return { generation, choices, answers, cancel };
+}
+
+/** What all choices have cost together; those of one prompt have computed it once. */
+function usageOf({ generation, arrival, choices }: EndedGeneration): EndedUsage {
+  const usage = { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 };
+  for (const [index, { request, answer }] of choices.entries()) {
+    usage.completion_tokens += answer.outputTokens;
+    if (index % generation.choicesPerPrompt !== 0) continue;
+    usage.prompt_tokens += request.promptTokens.length;
+    usage.cached_tokens += answer.cachedTokens;
+  }
+  return { request_id: arrival.requestId, ...usage };
 }
 
 function observeEnding(context: AppContext, ended: EndedGeneration, atMs: number): void {

@@ -7,7 +7,7 @@ import type { Picos } from "./money.ts";
 import type { UsageEnding } from "./usage-ending.ts";
 import type { UsageChanges } from "./usage-journal.ts";
 import { UsageJournal } from "./usage-journal.ts";
-import type { UsageLedgerState, UsageRow } from "./usage-rows.ts";
+import type { OpenRow, UsageLedgerState, UsageRow } from "./usage-rows.ts";
 import type { TokenUse } from "./usage-totals.ts";
 import { addUsage, countUse, noUsage } from "./usage-totals.ts";
 
@@ -19,6 +19,11 @@ export const SETTLED_IDS_MAX = 1_024;
 export const LEDGER_KEYS_MAX = 1_000;
 /** Who holds a row and says nothing for so long is taken to be gone. */
 export const ROW_SILENCE_MS_MAX = 30_000;
+
+/** What a replica has recorded of a request: by its own counts, as far as it came. */
+export type RecordedUse = Omit<TokenUse, "isEstimated">;
+
+const NOTHING_RECORDED: ReadonlyMap<RequestId, RecordedUse> = new Map();
 
 /** How a tenant stands in the current month. */
 export interface MonthStanding {
@@ -52,7 +57,7 @@ export function addMonths(one: MonthStanding, other: MonthStanding): MonthStandi
  * - a settled request's id is remembered, so a second settlement is ignored;
  * - of ids that were forgotten it is known when the latest of them began: a settlement without a row
  *   that claims to have begun no later is ignored, since it may have been counted already;
- * - a row whose holder is gone is settled by what was last heard of it.
+ * - a row whose holder is gone is settled by what its replica says, or what was last heard of it.
  *
  * What nobody can show is not charged: a row of which nothing was heard costs its prompt alone.
  */
@@ -124,14 +129,20 @@ export class UsageLedger {
     return true;
   }
 
-  /** Settles the rows whose holders are gone. Returns how many there were. */
-  sweep(nowMs: number): number {
-    const due = [...this.state.open.values()].filter(({ settleByAtMs }) => settleByAtMs <= nowMs);
+  /** The rows whose holders are gone. */
+  orphans(nowMs: number): readonly OpenRow[] {
+    return [...this.state.open.values()].filter(({ settleByAtMs }) => settleByAtMs <= nowMs);
+  }
+
+  /**
+   * Settles the rows whose holders are gone: by what their replicas recorded of them, or else by what was
+   * last heard. Returns how many there were.
+   */
+  sweep(nowMs: number, recorded: ReadonlyMap<RequestId, RecordedUse> = NOTHING_RECORDED): number {
+    const due = this.orphans(nowMs);
     for (const row of due) {
       this.#close(row);
-      const { promptTokens, outputTokens = 0 } = row;
-      const use = { promptTokens, outputTokens, cachedTokens: 0, isEstimated: true };
-      this.#count(row, use, "orphaned", nowMs);
+      this.#count(row, useOfOrphan(row, recorded.get(row.requestId)), "orphaned", nowMs);
     }
     return due.length;
   }
@@ -229,6 +240,15 @@ export class UsageLedger {
 }
 
 type CountedKind = Exclude<UsageEnding["kind"], "refunded">;
+
+/** A record is of one replica; what came from others before it, if more, was heard of all the same. */
+function useOfOrphan(row: OpenRow, recorded: RecordedUse | undefined): TokenUse {
+  const { promptTokens, outputTokens = 0 } = row;
+  if (recorded === undefined || recorded.outputTokens < outputTokens) {
+    return { promptTokens, outputTokens, cachedTokens: 0, isEstimated: true };
+  }
+  return { ...recorded, isEstimated: false };
+}
 
 function toUse(ending: Exclude<UsageEnding, { kind: "refunded" }>, row: UsageRow): TokenUse {
   if (ending.kind === "unknown") {

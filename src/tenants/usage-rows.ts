@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { RequestId } from "../protocol/ids.ts";
+import { PoolId, RequestId } from "../protocol/ids.ts";
 import { RequestPricing } from "./model-price.ts";
 import type { UsageTotals } from "./usage-totals.ts";
 
@@ -17,6 +17,8 @@ const RowNames = z.strictObject({
 
 /** What is taken down of a request before it begins. */
 export const UsageRow = RowNames.extend({
+  /** Whose replicas may know what it has cost; absent in rows of before that was asked. */
+  poolId: PoolId.exactOptional(),
   /** As estimated. */
   promptTokens: Tokens,
   /** The most that it can come to, prompt and output together. */

@@ -8,7 +8,7 @@ import type { TestGateway } from "./support/gateway.ts";
 import { aGateway, becomesIdle, fetchGateway, readEvents, WAIT } from "./support/gateway.ts";
 import { aRow, skipTime } from "./support/limits.ts";
 import { prefillingAt } from "./support/replica.ts";
-import { streamedAnswer, wholeAnswer } from "./support/upstream.ts";
+import { jsonAnswer, streamedAnswer, wholeAnswer } from "./support/upstream.ts";
 
 const PROMPT_TOKENS = 21;
 const HANG = { kind: "hang" } as const;
@@ -338,6 +338,78 @@ describe("the ledger of a tenant", () => {
     });
     expect(await openOnDisk(name)).toBe(0);
     expect(await runDurableObjectAlarm(env.TENANTS.getByName(name))).toBe(false);
+  });
+
+  test("is swept of them by the records of the replicas that served them, where there are any", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    const gateway = await aGateway();
+    const name = crypto.randomUUID();
+    const known = aRow({ poolId: gateway.poolId, promptTokens: 4 });
+    const unknown = aRow({ poolId: gateway.poolId, promptTokens: 5 });
+    await Promise.all(
+      [known, unknown].map(async (row) => (await begin(name, row)).permit.recorded()),
+    );
+    const usage = [
+      { request_id: known.requestId, prompt_tokens: 7, cached_tokens: 2, completion_tokens: 30 },
+      { request_id: "not-asked", prompt_tokens: 7, cached_tokens: 2, completion_tokens: 30 },
+    ];
+    await gateway.upstream.answerWith(jsonAnswer({ usage }));
+    await restart(name);
+    await env.TENANTS.getByName(name).checkpoint(known.requestId, 9);
+    skipTime(61_000);
+    await runDurableObjectAlarm(env.TENANTS.getByName(name));
+    expect(await ledgerOf(name)).toMatchObject({
+      requests: 2,
+      promptTokens: 7 + 5,
+      outputTokens: 30,
+      estimatedRequests: 1,
+      open: 0,
+    });
+    const [asked, ...others] = await gateway.upstream.requests();
+    expect(asked).toMatchObject({
+      path: expect.stringMatching(/\/internal\/usage$/),
+      headers: { authorization: expect.stringContaining("Bearer ") },
+    });
+    expect(others).toEqual([]);
+  });
+
+  test.each([
+    ["of status 500", [{ kind: "head", status: 500, headers: {} }, { kind: "end" }] as const],
+    ["that is no answer", jsonAnswer({ usage: [{ request_id: 1 }] })],
+    ["that breaks off", jsonAnswer({}).slice(0, 1)],
+  ])("is swept of them all the same after an answer %s", async (_, answer) => {
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    const gateway = await aGateway();
+    const name = crypto.randomUUID();
+    const { row, permit } = await begin(name, aRow({ poolId: gateway.poolId, promptTokens: 4 }));
+    await permit.recorded();
+    await gateway.upstream.answerWith(answer);
+    await restart(name);
+    await env.TENANTS.getByName(name).checkpoint(row.requestId, 9);
+    skipTime(61_000);
+    await runDurableObjectAlarm(env.TENANTS.getByName(name));
+    const settled = {
+      requests: 1,
+      promptTokens: 4,
+      outputTokens: 9,
+      estimatedRequests: 1,
+      open: 0,
+    };
+    expect(await ledgerOf(name)).toMatchObject(settled);
+  });
+
+  test("asks nobody after requests of a server that is not ours, which gets no secret of ours", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    const gateway = await aGateway({ pool: { engine: "openai" } });
+    const name = crypto.randomUUID();
+    const { permit } = await begin(name, aRow({ poolId: gateway.poolId }));
+    await permit.recorded();
+    await restart(name);
+    await env.TENANTS.getByName(name).usageOf("key");
+    skipTime(61_000);
+    await runDurableObjectAlarm(env.TENANTS.getByName(name));
+    expect(await ledgerOf(name)).toMatchObject({ requests: 1, open: 0 });
+    expect(await gateway.upstream.requests()).toEqual([]);
   });
 
   test("lets no stream of a tenant wait for another one's write", async () => {

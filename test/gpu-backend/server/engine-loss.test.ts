@@ -6,6 +6,7 @@ import { loadTokenizer } from "../../../gpu-backend/engine/tokenizer/tokenizer.t
 import { PromptEncoder } from "../../../gpu-backend/prompt-encoder.ts";
 import { createApp } from "../../../gpu-backend/server/app.ts";
 import { DispatchTracker } from "../../../gpu-backend/engine/dispatch-tracker.ts";
+import { EndedRequests } from "../../../gpu-backend/server/ended-requests.ts";
 import { createEngineMetrics } from "../../../gpu-backend/server/engine-metrics.ts";
 import { listen } from "../../../gpu-backend/server/listen.ts";
 import { TokenLabels } from "../../../gpu-backend/server/token-labels.ts";
@@ -62,6 +63,7 @@ async function serveOver(fault: string, options: { isLoaded: boolean } = { isLoa
     prefixCache: true,
     metrics: createEngineMetrics(() => engine.load),
     dispatches: new DispatchTracker(),
+    endedRequests: new EndedRequests(),
     log: (level, event) => log.push(`${level} ${event}`),
   });
   const listener = await listen(app, { host: "127.0.0.1", port: 0 });

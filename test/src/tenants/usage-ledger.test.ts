@@ -81,6 +81,25 @@ describe("UsageLedger", () => {
     ledger.checkInvariants();
   });
 
+  test("settles what its holder left behind by its replica's record, exactly", () => {
+    const ledger = new UsageLedger();
+    const recorded = new Map([
+      [RequestId.parse("a"), { promptTokens: 12, outputTokens: 9, cachedTokens: 3 }],
+      [RequestId.parse("b"), { promptTokens: 12, outputTokens: 2, cachedTokens: 0 }],
+      [RequestId.parse("elsewhere"), { promptTokens: 99, outputTokens: 99, cachedTokens: 0 }],
+    ]);
+    for (const name of ["a", "b", "c"]) ledger.open(aRow(name), NOW_MS);
+    for (const name of ["a", "b"]) ledger.checkpoint(RequestId.parse(name), 5, NOW_MS);
+    const laterMs = NOW_MS + HOLD_MS_MAX;
+    expect(ledger.orphans(laterMs - 1)).toEqual([]);
+    expect(ledger.orphans(laterMs).map(({ requestId }) => requestId)).toEqual(["a", "b", "c"]);
+    expect(ledger.sweep(laterMs, recorded)).toBe(3);
+    // "b" had more than its last replica knows of, "c" is nowhere.
+    expect(used(ledger)).toEqual([3, 12 + 10 + 10, 9 + 5, 2]);
+    expect(ledger.state.totals.cachedTokens).toBe(3);
+    ledger.checkInvariants();
+  });
+
   test("charges what broke off by what came of it, and what nobody knows of by its prompt", () => {
     const ledger = new UsageLedger();
     const ending = { promptTokens: 10, outputTokens: 3, cachedTokens: 0 };
