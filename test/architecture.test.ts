@@ -14,6 +14,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "src/protocol": ["src/base", "zod"],
   "src/slo": ["src/base", "src/protocol", "zod"],
   "src/tenants": ["src/base", "src/protocol", "src/slo", "zod"],
+  "src/adapters": ["src/base", "src/protocol", "zod"],
   "src/step-cost": ["src/base"],
   "src/replicas": ["src/base", "src/protocol", "src/step-cost"],
   "src/forecast": ["src/base", "src/protocol", "src/slo", "src/replicas", "src/step-cost"],

@@ -15,14 +15,24 @@ export function foreignHeaders(
   { poolSecretOf }: Settings,
 ): Record<string, string> {
   if (secretName === undefined) return {};
-  const secret = poolSecretOf(secretName);
-  if (typeof secret === "string" && SECRET.test(secret)) {
-    return { authorization: `Bearer ${secret}` };
-  }
-  const details = secret === undefined ? "is missing" : "must be printable ASCII without spaces";
+  const secret = validSecret(secretName, poolSecretOf);
+  if (secret !== undefined) return { authorization: `Bearer ${secret}` };
+  const details =
+    poolSecretOf(secretName) === undefined
+      ? "is missing"
+      : "must be printable ASCII without spaces";
   logLine("error", "pool-secret", { secretName, details });
   throw new GatewayError({
     code: "not_configured",
     message: "The gateway has no valid credential for the servers of this model",
   });
+}
+
+/** The secret of a name, if the Worker has one that a header can carry. */
+export function validSecret(
+  secretName: string,
+  poolSecretOf: Settings["poolSecretOf"],
+): string | undefined {
+  const secret = poolSecretOf(secretName);
+  return typeof secret === "string" && SECRET.test(secret) ? secret : undefined;
 }

@@ -9,14 +9,16 @@ import type { PoolEffect } from "../src/pool/pool-effect.ts";
 import type { PoolStatus } from "../src/pool/pool-status.ts";
 import { Pool } from "../src/pool/pool.ts";
 import { REPLICA_CLOSE_CODES } from "../src/protocol/engine-api.ts";
-import type { LeaseId, RequestId } from "../src/protocol/ids.ts";
-import { PoolId } from "../src/protocol/ids.ts";
+import type { LeaseId, PoolId, RequestId } from "../src/protocol/ids.ts";
+import { EnginePolls } from "./engine-polls.ts";
 import type { Env } from "./env.ts";
 import { PoolConfiguration } from "./pool-configuration.ts";
 import type { Hedged } from "./pool-lease.ts";
 import { PoolLease } from "./pool-lease.ts";
+import { poolOfUrl } from "./pool-of-url.ts";
 import { readReplicaFrame } from "./replica-frame.ts";
 import { ReplicaLinks } from "./replica-links.ts";
+import { settingsOf } from "./settings.ts";
 import { toByteStream } from "./text-stream.ts";
 
 /** The pool's verdict on an offer. */
@@ -47,6 +49,7 @@ export class PoolObject extends DurableObject<Env> {
   readonly #pool: Pool;
   readonly #decisions: DecisionLog;
   readonly #links: ReplicaLinks;
+  readonly #polls: EnginePolls;
   /** Who waits for the verdict on a request; its size is that of the pool's queue. */
   readonly #callers = new Map<RequestId, (acquired: Acquired) => void>();
   /** How the holder of each lease learns that its slot is taken back. */
@@ -64,6 +67,11 @@ export class PoolObject extends DurableObject<Env> {
     this.#links = new ReplicaLinks(state, this.#pool, (call, nowMs) =>
       this.#decisions.call(call, nowMs),
     );
+    this.#polls = new EnginePolls({
+      isBusy: () => this.#callers.size + this.#displacing.size > 0,
+      poolSecretOf: (name) => settingsOf(env).poolSecretOf(name),
+      tell: (replicaId, said) => this.#call({ kind: "told", replicaId, said }),
+    });
     if (state.storage.kv.get(CLOSED_KEY) === true) this.#call({ kind: "close", isClosed: true });
   }
 
@@ -86,6 +94,7 @@ export class PoolObject extends DurableObject<Env> {
     return new Promise((resolve) => {
       this.#callers.set(offer.requestId, resolve);
       this.#call({ kind: "offer", offer: { ...offer, elapsedMs } });
+      this.#polls.wake();
     });
   }
 
@@ -132,9 +141,9 @@ export class PoolObject extends DurableObject<Env> {
     if (request.headers.get("upgrade")?.toLowerCase() !== "websocket") {
       return new Response(null, { status: 426, headers: { upgrade: "websocket" } });
     }
-    const poolId = PoolId.safeParse(lastSegmentOf(request.url));
-    if (!poolId.success) return new Response(null, { status: 404 });
-    const webSocket = this.#links.open(poolId.data, Date.now());
+    const poolId = poolOfUrl(request.url);
+    if (poolId === undefined) return new Response(null, { status: 404 });
+    const webSocket = this.#links.open(poolId, Date.now());
     return webSocket === undefined
       ? new Response(null, { status: 503 })
       : new Response(null, { status: 101, webSocket });
@@ -194,6 +203,7 @@ export class PoolObject extends DurableObject<Env> {
       env: this.env,
       onChange: (pool) => {
         this.#call({ kind: "configure", pool });
+        this.#polls.follow(pool);
         this.#perform(this.#links.follow(Date.now()));
       },
     });
@@ -285,13 +295,3 @@ const UNCONFIGURED: Acquired = {
     promptTokens: undefined,
   },
 };
-
-/** Returns what follows the last slash of a URL's path, decoded. */
-function lastSegmentOf(url: string): string {
-  const segment = new URL(url).pathname.split("/").at(-1) ?? "";
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return "";
-  }
-}

@@ -1,4 +1,5 @@
 import { createHmac } from "node:crypto";
+import { ADAPTERS } from "../src/adapters/adapters.ts";
 import type { Dispatch } from "../src/pool/offer.ts";
 import { CONTINUATION_MEMBER } from "../src/protocol/continuation.ts";
 import { ENGINE_HEADERS } from "../src/protocol/headers.ts";
@@ -8,6 +9,7 @@ import { encodeTraceparent } from "../src/protocol/trace-context.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
 import { paceMs } from "../src/slo/deadlines.ts";
 import { faultOfStatus, upstreamFailure } from "../src/protocol/upstream-problem.ts";
+import type { PlainServer } from "../src/replicas/replica-state.ts";
 import type { InterruptedAnswer } from "../src/streaming/interrupted-answer.ts";
 import type { Call } from "./call.ts";
 import { foreignHeaders } from "./foreign-headers.ts";
@@ -44,7 +46,7 @@ export async function askReplica(
   const request: RequestInit = {
     method: "POST",
     headers: { ...plainHeaders(call), ...ownHeaders(call, dispatch, settings) },
-    body: interrupted === undefined ? call.upstreamBody : continuedBody(call, interrupted),
+    body: interrupted === undefined ? bodyFor(call, dispatch) : continuedBody(call, interrupted),
     // Following one would send the secret wherever the replica says.
     redirect: "manual",
     signal,
@@ -53,7 +55,7 @@ export async function askReplica(
   // Whether it was refused, reset or stopped by us, nothing came back.
   const response = await fetch(url, request).catch(() => undefined);
   if (response === undefined) return { kind: "unusable", fault: upstreamFailure(true) };
-  return readHead(call, response, dispatch.plain !== undefined);
+  return readHead(call, response, dispatch.plain);
 }
 
 /** Nothing is wrong with a replica of another version, and others may be of this one. */
@@ -61,6 +63,14 @@ const CANNOT_GO_ON: ReplicaAnswer = {
   kind: "unusable",
   fault: { ...upstreamFailure(true), kind: "overload" },
 };
+
+/** The client's request; a server that keeps namespaces of KV apart is told which one it is. */
+function bodyFor({ upstreamBody, operation, cacheSalt }: Call, { plain }: Dispatch): string {
+  const members = plain && ADAPTERS[plain.engine].namespaceMembers?.(cacheSalt);
+  // Vectors are of nobody's cache.
+  if (members === undefined || operation.name === "embeddings") return upstreamBody;
+  return editMembers(upstreamBody, members);
+}
 
 /** The client's request, to be gone on with. */
 function continuedBody({ upstreamBody }: Call, { continuation }: InterruptedAnswer): string {
@@ -108,7 +118,7 @@ function opaqueTenant(tenantId: TenantId, settings: Settings): string {
 async function readHead(
   call: Call,
   response: Response,
-  isForeign: boolean,
+  plain: PlainServer | undefined,
 ): Promise<ReplicaAnswer> {
   const type = response.headers.get("content-type") ?? "";
   const wanted = call.isStreamed ? "text/event-stream" : "application/json";
@@ -129,7 +139,13 @@ async function readHead(
   }
   const said = await readBody(body, ERROR_BYTES_MAX).catch(() => undefined);
   const retryAfterMs = retryAfterOf(response.headers);
-  const fault = faultOfStatus({ status, body: parseJson(said), retryAfterMs, isForeign });
+  const fault = faultOfStatus({
+    status,
+    body: parseJson(said),
+    retryAfterMs,
+    isForeign: plain !== undefined,
+    isOverload: plain && ADAPTERS[plain.engine].isOverload,
+  });
   // What its client asked for was taken before: what is refused now is how we ask to go on with it.
   const isOurs = fault.kind === "request" && call.record.interrupted !== undefined;
   return isOurs ? CANNOT_GO_ON : { kind: "unusable", fault };

@@ -214,7 +214,7 @@ function toReadyEvent(plan: StackPlan, source: CheckedFile, url: string): ReadyE
 }
 
 function countForeign({ configuration }: StackPlan): number {
-  const foreign = configuration.pools.filter(({ engine }) => engine === "openai");
+  const foreign = configuration.pools.filter(({ engine }) => engine !== "sluice");
   return foreign.reduce((sum, { replicas }) => sum + replicas.length, 0);
 }
 

@@ -105,7 +105,7 @@ function atLaterPort(replica: LiveReplica, offset: number): LiveReplica {
 
 /** Servers that are not ours are somebody else's to start, wherever they are. */
 function isForeign({ engine }: LivePool): boolean {
-  return engine === "openai";
+  return engine !== "sluice";
 }
 
 function localReplicasOf(pool: LivePool): readonly LiveReplica[] {

@@ -1,4 +1,5 @@
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
+import type { EngineSignals } from "../protocol/engine-signals.ts";
 import type { LeaseId, ReplicaId, RequestId } from "../protocol/ids.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
 import { unreachable } from "../base/assert.ts";
@@ -12,6 +13,7 @@ export type PoolCall =
   | { readonly kind: "close"; readonly isClosed: boolean }
   | { readonly kind: "connected"; readonly hello: ReplicaHello }
   | { readonly kind: "report"; readonly replicaId: ReplicaId; readonly report: ReplicaReport }
+  | { readonly kind: "told"; readonly replicaId: ReplicaId; readonly said: EngineSignals }
   | { readonly kind: "disconnected"; readonly replicaId: ReplicaId }
   | { readonly kind: "offer"; readonly offer: Offer }
   | { readonly kind: "withdraw"; readonly requestId: RequestId }
@@ -32,6 +34,8 @@ export function callPool(pool: Pool, call: PoolCall, nowMs: number): PoolEffect[
       return pool.connected(call.hello, nowMs);
     case "report":
       return pool.report(call.replicaId, call.report, nowMs);
+    case "told":
+      return pool.told(call.replicaId, call.said, nowMs);
     case "disconnected":
       return pool.disconnected(call.replicaId, nowMs);
     case "offer":

@@ -1,6 +1,7 @@
 import { assert } from "../base/assert.ts";
 import type { MetricFamily } from "../base/metric-text.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
+import type { EngineSignals } from "../protocol/engine-signals.ts";
 import type { LeaseId, PoolId, ReplicaId, RequestId } from "../protocol/ids.ts";
 import type { Replica } from "../replicas/replica.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
@@ -120,6 +121,14 @@ export class Pool {
   report(replicaId: ReplicaId, report: ReplicaReport, nowMs: number): PoolEffect[] {
     const replica = this.#parts.replicas.get(replicaId);
     if (replica?.report(report, { epoch: this.#epoch, nowMs }) !== true) return [];
+    return this.#attend(nowMs, replica);
+  }
+
+  /** A server that is not ours has been asked how it is, and has said so; nothing, if it did not answer. */
+  told(replicaId: ReplicaId, said: EngineSignals, nowMs: number): PoolEffect[] {
+    const replica = this.#parts.replicas.get(replicaId);
+    if (replica === undefined) return [];
+    replica.told(said, nowMs);
     return this.#attend(nowMs, replica);
   }
 

@@ -9,6 +9,7 @@ const CONDITIONS: readonly ReplicaCondition[] = [
   "ready",
   "silent",
   "draining",
+  "unready",
   "disconnected",
   "removed",
 ];

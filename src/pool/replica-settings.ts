@@ -8,10 +8,12 @@ export function replicaSettingsOf({
   secretName,
   health,
 }: LivePool): ReplicaSettings[] {
-  const plain = secretName === undefined ? {} : { secretName };
+  const plain = engine !== "sluice" && {
+    plain: { engine, ...(secretName !== undefined && { secretName }) },
+  };
   return replicas.map((replica) => ({
     ...replica,
-    ...(engine === "openai" && { plain }),
+    ...plain,
     ...(health !== undefined && { health }),
   }));
 }

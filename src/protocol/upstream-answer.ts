@@ -61,6 +61,14 @@ export const UpstreamEmbeddings = z.object({
     ),
 });
 
+/** An error that is the whole body. */
+export const UpstreamFlatError = z.object({
+  object: z.literal("error"),
+  message: z.string(),
+  code: z.optional(z.unknown()),
+  param: z.optional(z.unknown()),
+});
+
 /** An error object, under whatever status it came. Some servers write a bare string. */
 export const UpstreamErrorBody = z.object({
   error: z.union([

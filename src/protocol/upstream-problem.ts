@@ -1,6 +1,6 @@
 import type { ErrorCode, Problem } from "./errors.ts";
 import { ERRORS, isErrorCode } from "./errors.ts";
-import { UpstreamErrorBody } from "./upstream-answer.ts";
+import { UpstreamErrorBody, UpstreamFlatError } from "./upstream-answer.ts";
 
 /** A model server's refusal or failure in our words. */
 export interface UpstreamFault {
@@ -12,6 +12,13 @@ export interface UpstreamFault {
   readonly kind: "request" | "overload" | "failure";
   /** Whether another replica may do better. */
   readonly isRetryable: boolean;
+}
+
+/** A server's refusal, as far as it tells why. */
+export interface UpstreamRefusal {
+  readonly status: number;
+  /** Of the body, in lower case; empty where there was none. */
+  readonly message: string;
 }
 
 const RETRY_AFTER_MS_DEFAULT = 1000;
@@ -37,9 +44,14 @@ export function faultOfStatus(answer: {
   readonly retryAfterMs: number | undefined;
   /** True of a server that is not our engine. */
   readonly isForeign: boolean;
+  /** Whether such a server says by it that it is full, where its kind has words for that. */
+  readonly isOverload?: ((refusal: UpstreamRefusal) => boolean) | undefined;
 }): UpstreamFault {
   const said = errorOf(answer.body);
+  const message = said.message?.toLowerCase() ?? "";
+  const isFull = answer.isOverload?.({ status: answer.status, message }) === true;
   const retryAfterMs = answer.retryAfterMs ?? RETRY_AFTER_MS_DEFAULT;
+  if (isFull) return overload(retryAfterMs);
   switch (answer.status) {
     case 400:
     case 413:
@@ -53,19 +65,26 @@ export function faultOfStatus(answer: {
         ? upstreamFailure(false)
         : { ...upstreamFailure(true), kind: "overload" };
     case 429:
+      return overload(retryAfterMs);
     case 503:
-      return {
-        kind: answer.isForeign && answer.status === 503 ? "failure" : "overload",
-        isRetryable: true,
-        problem: { code: "server_is_overloaded", retryAfterMs },
-      };
+      return { ...overload(retryAfterMs), ...(answer.isForeign && { kind: "failure" }) };
     case 504:
       return { kind: "failure", isRetryable: true, problem: { code: "timeout", retryAfterMs } };
     case 500:
       return upstreamFailure(answer.isForeign);
     default:
-      return upstreamFailure(answer.status === 502);
+      // Others have statuses of their own for what went wrong with them, such as 424 and 529.
+      return upstreamFailure(answer.status === 502 || (answer.isForeign && isServerFault(answer)));
   }
+}
+
+function overload(retryAfterMs: number): UpstreamFault {
+  const problem = { code: "server_is_overloaded", retryAfterMs } as const;
+  return { kind: "overload", isRetryable: true, problem };
+}
+
+function isServerFault({ status }: { readonly status: number }): boolean {
+  return status >= 500 || status === 424;
 }
 
 /** A replica that gave no usable answer, or none at all. */
@@ -97,7 +116,9 @@ interface Said {
 }
 
 function errorOf(body: unknown): Said {
-  const parsed = UpstreamErrorBody.safeParse(body);
+  // SGLang and TensorRT-LLM tell an error without an object around it.
+  const flat = UpstreamFlatError.safeParse(body);
+  const parsed = UpstreamErrorBody.safeParse(flat.success ? { error: flat.data } : body);
   if (!parsed.success) return { code: undefined, message: undefined, param: undefined };
   const { error } = parsed.data;
   const { message, code, param } =

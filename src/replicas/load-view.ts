@@ -4,7 +4,7 @@ import type { ReplicaReport } from "../protocol/engine-api.ts";
 import { PLAIN_STEP, plainLoad } from "./plain-load.ts";
 import { PrefillBacklog } from "./prefill-backlog.ts";
 import { projectLoad } from "./project-load.ts";
-import { reportAgeMsOf } from "./replica-condition.ts";
+import { freshSignalsOf, reportAgeMsOf } from "./replica-condition.ts";
 import type { ReplicaLoad } from "./replica-load.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import { slotsOf } from "./replica-state.ts";
@@ -107,6 +107,8 @@ export class LoadView {
   #plain(nowMs: number): ReplicaLoad {
     return plainLoad({
       residents: this.#residents,
+      strangers: this.#state.strangers,
+      signals: freshSignalsOf(this.#state, nowMs),
       slots: slotsOf(this.#state),
       speedRatio: this.#speed.ratio,
       backlogTokens: this.#backlog.tokensAt(nowMs, this.#plainTokenMs),

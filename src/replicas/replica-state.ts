@@ -1,5 +1,7 @@
 import type { AverageState } from "../base/average.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
+import type { ForeignEngine } from "../protocol/engine-kind.ts";
+import type { EngineSignals } from "../protocol/engine-signals.ts";
 import type { ReplicaId } from "../protocol/ids.ts";
 import type { HealthOptions, ReplicaHealthState } from "./health.ts";
 import type { PrefillBacklogState } from "./prefill-backlog.ts";
@@ -14,8 +16,8 @@ export interface ReplicaSettings {
   /** Requests of ours that may be there at once, queued or running. */
   readonly requestsMax?: number;
   /**
-   * Present for any server with the OpenAI API. It never dials in and never reports: all that is known of
-   * it is what was sent there and how that went.
+   * Present for a server that is not ours. It never dials in and never reports: what is known of it is what
+   * was sent there and how that went, and what it says when it is asked.
    */
   readonly plain?: PlainServer;
   /** When it is left alone for its failures; what is absent is as usual. */
@@ -24,6 +26,8 @@ export interface ReplicaSettings {
 
 /** How a server that is not ours is spoken to. */
 export interface PlainServer {
+  /** Which kind of server it is. */
+  readonly engine: ForeignEngine;
   /** Names the secret that it is sent as bearer; absent: none. */
   readonly secretName?: string;
 }
@@ -55,6 +59,8 @@ export interface ReplicaState {
   hello?: ReplicaHello;
   report?: ReplicaReport;
   reportAtMs: number;
+  /** What a server that is not ours said when it was last asked, and when that was. */
+  signals?: { readonly said: EngineSignals; readonly atMs: number };
   /** When one of our requests last got something from there: its first token, its end or a refusal. */
   answeredAtMs?: number;
   /** Of the last report on the present connection. */
@@ -92,15 +98,17 @@ export function newReplicaState(settings: ReplicaSettings): ReplicaState {
   };
 }
 
-/** Of a plain server nobody says what it can hold; so many sequences run there by vLLM's default. */
+/** Where nobody says what a plain server can hold: so many sequences run there by vLLM's default. */
 const PLAIN_REQUESTS_MAX = 256;
 
 /**
  * Requests that a replica may have at once; none until it has said what it can hold. One that says nothing
  * has as many as are configured, or as are usual.
  */
-export function slotsOf({ hello, settings }: ReplicaState): number {
-  if (settings.plain !== undefined) return settings.requestsMax ?? PLAIN_REQUESTS_MAX;
+export function slotsOf({ hello, settings, signals }: ReplicaState): number {
+  if (settings.plain !== undefined) {
+    return settings.requestsMax ?? signals?.said.runningMax ?? PLAIN_REQUESTS_MAX;
+  }
   if (hello === undefined || hello.sequencesMax === 0) return 0;
   const held = hello.sequencesMax + hello.queueMax;
   return Math.min(held, settings.requestsMax ?? held);

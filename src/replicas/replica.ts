@@ -1,6 +1,7 @@
 import { assert } from "../base/assert.ts";
 import { hashText } from "../base/hash.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
+import type { EngineSignals } from "../protocol/engine-signals.ts";
 import type { LeaseId, ReplicaId } from "../protocol/ids.ts";
 import type { HealthOptions } from "./health.ts";
 import { ReplicaHealth } from "./health.ts";
@@ -210,6 +211,19 @@ export class Replica {
     state.strangers = Math.max(0, unknown);
     state.missing = Math.max(0, -unknown);
     return true;
+  }
+
+  /**
+   * Takes in what a server that is not ours says of itself; nothing, where it did not answer. What it has to
+   * do beyond our own requests is somebody else's.
+   */
+  told(said: EngineSignals, nowMs: number): void {
+    const { state } = this;
+    if (this.plain === undefined) return;
+    state.signals = { said, atMs: nowMs };
+    const requests = (said.running ?? 0) + (said.queued ?? 0);
+    state.strangers = Math.max(0, requests - this.outstanding);
+    this.#loads.changed();
   }
 
   /**

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { ENGINES, isEngine } from "../protocol/engine-kind.ts";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import { PRICE_MICROS_MAX } from "./model-price.ts";
@@ -101,7 +102,7 @@ export const HealthSection = section({
 const REPLICAS = `a list of 1 to ${replicasPerPoolMax} replicas`;
 
 export const PoolSection = section({
-  engine: notation("sluice or openai (other engines are not supported yet)", (found) =>
+  engine: notation(`one of ${ENGINES.join(", ")}`, (found) =>
     isEngine(found) ? found : undefined,
   ),
   replicas: z.array(ReplicaSection, REPLICAS).min(1, REPLICAS).max(replicasPerPoolMax, REPLICAS),
@@ -270,10 +271,6 @@ function parsePercentile(text: string): number | undefined {
   const [, digits = ""] = /^p(\d{1,2}(?:\.\d{1,2})?)$/.exec(text) ?? [];
   const ratio = Number(`${digits}e-2`);
   return ratio > 0 ? ratio : undefined;
-}
-
-function isEngine(found: unknown): found is "sluice" | "openai" {
-  return found === "sluice" || found === "openai";
 }
 
 function isBand(found: unknown): found is number {

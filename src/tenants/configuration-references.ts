@@ -55,8 +55,8 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
 
 /** The URLs of a pool's replicas in their one spelling, standing where the file has them. */
 function endpointsOf(pool: Part): Part[] {
-  const isForeign = child(pool, "engine").value === "openai";
-  const normalize = isForeign ? normalizeApiUrl : normalizeEndpointUrl;
+  const isOurs = child(pool, "engine").value === "sluice";
+  const normalize = isOurs ? normalizeEndpointUrl : normalizeApiUrl;
   return childrenOf(itemsOf(child(pool, "replicas")), "url").map(({ value, path }) => ({
     value: typeof value === "string" ? normalize(value) : undefined,
     path,

@@ -100,7 +100,7 @@ function resolvePool({ engine, replicas, queue_max, auth, health }: z.infer<type
   return {
     engine,
     replicas: replicas.map(({ url, max_running: requestsMax }) => {
-      const endpointUrl = engine === "openai" ? (normalizeApiUrl(url) ?? url) : url;
+      const endpointUrl = engine === "sluice" ? url : (normalizeApiUrl(url) ?? url);
       const limit = requestsMax !== undefined && { requestsMax };
       return { replicaId: endpointUrl, endpointUrl, ...limit };
     }),

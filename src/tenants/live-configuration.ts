@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { ENGINES } from "../protocol/engine-kind.ts";
 import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
 import { ANSWER_MS_MAX } from "../slo/answer-span.ts";
 import { EndpointUrl } from "./endpoint-url.ts";
@@ -90,12 +91,12 @@ const LiveModelLimit = z.strictObject({
 
 export const LivePool = z.strictObject({
   poolId: PoolId,
-  /** `sluice` dials in and reports; `openai` is any server with that API, which does neither. */
-  engine: z.enum(["sluice", "openai"]),
+  /** `sluice` dials in and reports; others are asked, as far as they say anything. */
+  engine: z.enum(ENGINES),
   replicas: z.array(LiveReplica).max(CONFIGURATION_LIMITS.replicasPerPoolMax),
   /** Requests that may wait in the pool. */
   queueMax: z.int().min(0).max(CONFIGURATION_LIMITS.queueMax),
-  /** Names the secret of the Worker that replicas of engine `openai` are sent; never the secret. */
+  /** Names the secret of the Worker that replicas that are not ours are sent; never the secret. */
   secretName: z.string().refine(isSecretName, "the name of a secret").exactOptional(),
   health: LiveHealth.exactOptional(),
   modelLimits: z.array(LiveModelLimit).max(CONFIGURATION_LIMITS.modelsMax).exactOptional(),

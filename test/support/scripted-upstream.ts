@@ -15,6 +15,9 @@ type Writable<T> = { -readonly [K in keyof T]: T[K] };
 interface ScriptedEngine {
   /** One list of steps a request; the last one serves all that follow. */
   answers: UpstreamStep[][];
+  /** What it says of itself, by path and with an address where replicas differ (`1/health`). */
+  probes: Record<string, UpstreamStep[]>;
+  readonly probed: Writable<ReceivedRequest>[];
   readonly requests: Writable<ReceivedRequest>[];
   readonly openGates: Set<string>;
   /** Emits a gate's name when it opens. */
@@ -22,6 +25,7 @@ interface ScriptedEngine {
 }
 
 const Answers = z.array(z.array(UpstreamStep));
+const Probes = z.record(z.string(), z.array(UpstreamStep));
 
 /** A test that forgot a script is told so at once, where silence would be a time-out. */
 const UNSCRIPTED: readonly UpstreamStep[] = [
@@ -77,16 +81,24 @@ async function route(request: IncomingMessage, response: ServerResponse): Promis
     body,
     closedEarly: false,
   };
-  engine.requests.push(received);
+  const probe = engine.probes[`${address}${received.path}`] ?? engine.probes[received.path];
+  const list = received.method === "GET" && probe !== undefined ? engine.probed : engine.requests;
+  list.push(received);
   response.on("close", () => {
     received.closedEarly = !response.writableFinished;
   });
-  const steps = engine.answers.length > 1 ? engine.answers.shift() : engine.answers[0];
+  const steps = list === engine.probed ? probe : nextAnswer(engine);
   await play(steps ?? UNSCRIPTED, engine, response);
+}
+
+function nextAnswer({ answers }: ScriptedEngine): readonly UpstreamStep[] | undefined {
+  return answers.length > 1 ? answers.shift() : answers[0];
 }
 
 function control(engine: ScriptedEngine, [subject, name = ""]: string[], body: string): unknown {
   if (subject === "answers") engine.answers = Answers.parse(JSON.parse(body));
+  if (subject === "probes") engine.probes = Probes.parse(JSON.parse(body));
+  if (subject === "probed") return engine.probed;
   if (subject === "gates") {
     engine.openGates.add(name);
     engine.gates.emit(name);
@@ -142,6 +154,8 @@ async function perform(
 function engineNamed(name: string): ScriptedEngine {
   const engine = engines.get(name) ?? {
     answers: [],
+    probes: {},
+    probed: [],
     requests: [],
     openGates: new Set(),
     gates: new EventEmitter(),

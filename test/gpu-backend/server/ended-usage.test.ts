@@ -70,14 +70,14 @@ describe("POST /internal/usage", () => {
   });
 });
 
-describe("EndedRequests", () => {
-  const usage = (id: string, outputTokens: number) => ({
-    request_id: id,
-    prompt_tokens: 1,
-    cached_tokens: 0,
-    completion_tokens: outputTokens,
-  });
+const usage = (id: string, outputTokens: number) => ({
+  request_id: id,
+  prompt_tokens: 1,
+  cached_tokens: 0,
+  completion_tokens: outputTokens,
+});
 
+describe("EndedRequests", () => {
   test("forgets the oldest beyond its bound", () => {
     const ended = new EndedRequests(2);
     for (const id of ["a", "b", "c"]) ended.note(usage(id, 1));

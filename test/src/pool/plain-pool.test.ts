@@ -13,6 +13,7 @@ import {
   NO_GUARANTEE,
   only,
 } from "../../support/pool-builders.ts";
+import { SIGNALS_AGE_MS_MAX } from "../../../src/replicas/replica-condition.ts";
 import { replicaIdOf } from "../../support/replica-builders.ts";
 import { RandomCalls, TIGHT_LIMITS } from "./random-calls.ts";
 
@@ -45,9 +46,32 @@ describe("a pool of servers that never report", () => {
   });
 
   test("tells who is asked that it is not ours, and which secret it is sent", () => {
-    expect(dispatched(aPlainPool(1), "one", 0)?.dispatch.plain).toEqual({});
+    expect(dispatched(aPlainPool(1), "one", 0)?.dispatch.plain).toEqual({ engine: "openai" });
     const named = aPlainPool(1, { secretName: "QA_TOKEN" });
-    expect(dispatched(named, "one", 0)?.dispatch.plain).toEqual({ secretName: "QA_TOKEN" });
+    expect(dispatched(named, "one", 0)?.dispatch.plain).toEqual({
+      engine: "openai",
+      secretName: "QA_TOKEN",
+    });
+  });
+
+  test("goes by what they say of themselves: not to one that is unready, nor behind others' queue", () => {
+    const pool = aPlainPool(3, { engine: "vllm" });
+    pool.told(replicaIdOf(0), { isReady: false }, 0);
+    pool.told(replicaIdOf(1), { isReady: true, running: 40, queued: 200 }, 0);
+    pool.told(replicaIdOf(2), { isReady: true, running: 2, queued: 0 }, 0);
+    const chosen = ["a", "b", "c", "d"].map((name) => dispatched(pool, name, 1)?.dispatch);
+    expect(chosen.map((dispatch) => dispatch?.replicaId)).toEqual(Array(4).fill(replicaIdOf(2)));
+    const states = pool.status(1).replicas.map(({ state }) => state);
+    expect(states).toEqual(["unready", "ready", "ready"]);
+  });
+
+  test("believes nothing that was said too long ago, or that is said of a replica it does not have", () => {
+    const pool = aPlainPool(1, { engine: "vllm" });
+    pool.told(replicaIdOf(0), { isReady: false }, 0);
+    pool.told(replicaIdOf(7), { isReady: false }, 0);
+    expect(dispatched(pool, "early", SIGNALS_AGE_MS_MAX)).toBeUndefined();
+    // Who waits is served when what was said is no longer believed, at the next event.
+    expect(dispatched(pool, "late", SIGNALS_AGE_MS_MAX + 1)).toBeDefined();
   });
 
   test("spreads a burst although nothing is heard of anybody", () => {

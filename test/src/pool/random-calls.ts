@@ -146,12 +146,21 @@ export class RandomCalls {
     if (draw < 0.967) return { kind: "close", isClosed: draw < 0.966 };
     if (draw < 0.97) return { kind: "disconnected", replicaId: replicaIdOf(this.#below(REPLICAS)) };
     const call = this.#connect(this.#below(this.#configured));
-    return this.#change.engine === "openai" ? { kind: "wake" } : call;
+    return this.#change.engine === "openai" ? this.#told() : call;
   }
 
   #configure(): PoolCall {
     this.#configured = REPLICAS - this.#below(2);
     return { kind: "configure", pool: { ...aLivePool(this.#configured), ...this.#change } };
+  }
+
+  /** What a server that is not ours might say, whether or not it is true. */
+  #told(): PoolCall {
+    const said =
+      this.#below(4) === 0
+        ? {}
+        : { isReady: this.#below(5) > 0, running: this.#below(9), queued: this.#below(4) };
+    return { kind: "told", replicaId: replicaIdOf(this.#below(REPLICAS)), said };
   }
 
   #offer(offer: Offer): PoolCall {

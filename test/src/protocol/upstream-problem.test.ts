@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { UpstreamRefusal } from "../../../src/protocol/upstream-problem.ts";
 import {
   faultOfStatus,
   problemInAnswer,
@@ -14,6 +15,9 @@ function problemOfForeign(code: unknown) {
 }
 
 const problemInside = (code: unknown) => problemInAnswer({ error: { message: "m", code } });
+
+const isOverload = ({ status, message }: UpstreamRefusal): boolean =>
+  status === 529 || message.includes("queue is full");
 
 describe("faultOfStatus", () => {
   test("our engine's refusal of a request keeps code, parameter and message", () => {
@@ -107,6 +111,33 @@ describe("faultOfStatus", () => {
     expect(faultOfStatus({ status: 429, ...foreign }).kind).toBe("overload");
     expect(faultOfStatus({ status: 500, ...foreign })).toEqual(upstreamFailure(true));
     expect(faultOfStatus({ status: 401, ...foreign })).toEqual(upstreamFailure(false));
+  });
+
+  test("of such a server its own words for being full are heard, in whatever shape", () => {
+    const foreign = { retryAfterMs: undefined, isForeign: true, isOverload };
+    const flat = { object: "error", message: "The request queue is full.", code: 503 };
+    for (const answer of [
+      { status: 529, body: undefined },
+      { status: 503, body: flat },
+      { status: 503, body: { error: "Queue is full", error_type: "overloaded" } },
+    ]) {
+      expect(faultOfStatus({ ...answer, ...foreign }).kind).toBe("overload");
+    }
+    expect(faultOfStatus({ status: 503, body: {}, ...foreign }).kind).toBe("failure");
+  });
+
+  test("of such a server its own statuses for what went wrong are worth another try", () => {
+    const foreign = { body: undefined, retryAfterMs: undefined, isForeign: true };
+    for (const status of [424, 507, 529, 598]) {
+      expect(faultOfStatus({ status, ...foreign })).toEqual(upstreamFailure(true));
+    }
+    expect(faultOf(424)).toEqual(upstreamFailure(false));
+  });
+
+  test("a flat error's message is told where the request is at fault", () => {
+    const body = { object: "error", message: "too long", type: "BadRequestError", code: 400 };
+    const fault = faultOfStatus({ status: 400, body, retryAfterMs: undefined, isForeign: true });
+    expect(fault).toMatchObject({ kind: "request", problem: { message: "too long" } });
   });
 
   test("a gateway in between that found no replica is a failure worth another try", () => {

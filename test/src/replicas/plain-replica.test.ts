@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { copyState } from "../../../src/base/plain-state.ts";
+import { SIGNALS_AGE_MS_MAX } from "../../../src/replicas/replica-condition.ts";
 import { Replica } from "../../../src/replicas/replica.ts";
 import { PLAIN_STEP } from "../../../src/replicas/plain-load.ts";
 import {
@@ -10,7 +11,7 @@ import {
   settingsOf,
 } from "../../support/replica-builders.ts";
 
-const PLAIN = { plain: {} };
+const PLAIN = { plain: { engine: "openai" } } as const;
 
 const aPlainReplica = (change: { requestsMax?: number } = {}) =>
   new Replica(settingsOf(0, { ...PLAIN, ...change }));
@@ -97,5 +98,41 @@ describe("a replica that never reports", () => {
     replica.checkInvariants();
     replica.configure(settingsOf(0));
     expect(replica.conditionAt(0)).toBe("disconnected");
+  });
+
+  test("has on its hands besides what others have there, by its own word", () => {
+    const replica = aPlainReplica();
+    replica.take(aSentRequest(1, { promptTokens: 100 }), 0);
+    replica.told({ running: 6, queued: 2, queuedTokens: 5_000 }, 10);
+    expect(replica.strangers).toBe(7);
+    expect(replica.freeSlots).toBe(256 - 8);
+    expect(replica.loadAt(20)).toMatchObject({
+      sequences: 8,
+      // Where requests wait, no more can run.
+      sequencesMax: 6,
+      prefillTokens: 5_000,
+    });
+    replica.told({}, 1_000);
+    expect(replica.loadAt(1_000)).toMatchObject({ sequences: 1, sequencesMax: 256 });
+    replica.checkInvariants();
+  });
+
+  test("runs as many requests as it says, unless the configuration says otherwise", () => {
+    const [said, configured] = [aPlainReplica(), aPlainReplica({ requestsMax: 9 })];
+    for (const replica of [said, configured]) replica.told({ runningMax: 4 }, 0);
+    expect([said.freeSlots, configured.freeSlots]).toEqual([4, 9]);
+  });
+
+  test("is not ready by its own word, as long as that is fresh", () => {
+    const replica = aPlainReplica();
+    replica.told({ isReady: false }, 0);
+    expect(replica.conditionAt(SIGNALS_AGE_MS_MAX)).toBe("unready");
+    expect(replica.conditionAt(SIGNALS_AGE_MS_MAX + 1)).toBe("ready");
+  });
+
+  test("says nothing where it is one of ours, which reports", () => {
+    const replica = new Replica(settingsOf(0));
+    replica.told({ isReady: false, running: 9 }, 0);
+    expect(replica.strangers).toBe(0);
   });
 });

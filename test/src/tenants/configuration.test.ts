@@ -267,14 +267,14 @@ describe("parseConfiguration()", () => {
     const problems = problemsOf(
       parseYaml(`
         models: { tiny: { context: many, pool: locl } }
-        pools: { local: { engine: vllm, replicas: [] } }
+        pools: { local: { engine: vlm, replicas: [] } }
         tenants: { acme: { keys: [{ name: prod }], models: [tny], class: chta, weight: 3 } }
         modles: {}
       `),
     );
     expect(problems).toEqual([
       'models.tiny.context: expected a number of tokens from 1 to 10000000, such as 64 or 1k, found "many"',
-      'pools.local.engine: expected sluice or openai (other engines are not supported yet), found "vllm"',
+      'pools.local.engine: expected one of sluice, vllm, sglang, trtllm, tgi, llamacpp, dynamo, ollama, openai, found "vlm"',
       "pools.local.replicas: expected a list of 1 to 128 replicas, found an empty list",
       'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits, timeouts, shards, attempts, continuation',
       "modles: unknown key \"modles\": did you mean 'models'?",

@@ -8,6 +8,10 @@ export interface Upstream {
   endpointUrlOf(address: number): string;
   /** Sets what it answers: one list of steps a request, the last one for all that follow. */
   answerWith(...answers: readonly (readonly UpstreamStep[])[]): Promise<void>;
+  /** Sets what it says of itself when it is asked, by path: of one replica by `1/health`, of all by `/health`. */
+  saysOfItself(probes: Readonly<Record<string, readonly UpstreamStep[]>>): Promise<void>;
+  /** How it was asked for that so far, oldest first. */
+  probed(): Promise<ReceivedRequest[]>;
   openGate(name: string): Promise<void>;
   /** What it received so far, oldest first. */
   requests(): Promise<ReceivedRequest[]>;
@@ -29,6 +33,10 @@ export function anUpstream(): Upstream {
     async answerWith(...answers) {
       await control("answers", JSON.stringify(answers));
     },
+    async saysOfItself(probes) {
+      await control("probes", JSON.stringify(probes));
+    },
+    probed: () => control("probed"),
     async openGate(gate) {
       await control(`gates/${gate}`);
     },

@@ -1,0 +1,35 @@
+import type { ForeignEngine } from "../protocol/engine-kind.ts";
+import type { UpstreamRefusal } from "../protocol/upstream-problem.ts";
+import type { EngineSignals } from "../protocol/engine-signals.ts";
+
+/** What a server answered to one question; `undefined`: nothing, or nothing in time. */
+export type ProbeAnswer =
+  | { readonly status: number; readonly text: string; readonly contentType: string }
+  | undefined;
+
+/**
+ * One kind of server: what to ask it, how to read what it says, and how it is spoken to. Pure: the pool's
+ * body does the asking, `sluice doctor` does it once.
+ */
+export interface EngineAdapter {
+  readonly engine: ForeignEngine;
+  /** As its makers write it. */
+  readonly label: string;
+  /**
+   * Paths to `GET`, below the server's base URL, every time its load is wanted. Empty where it says nothing
+   * about its load. None of them may cost it work or take away what another reader wants to see.
+   */
+  readonly probePaths: readonly string[];
+  /** Reads the answers, in the order of `probePaths`. */
+  readonly readSignals: (answers: readonly ProbeAnswer[]) => EngineSignals;
+  /**
+   * Whether a refusal says that it has no room now, and not that it is broken. 429 always does.
+   * Absent: nothing else does.
+   */
+  readonly isOverload?: (refusal: UpstreamRefusal) => boolean;
+  /**
+   * Members of a request's body by which a KV namespace is told; absent where prompts of all tenants share one
+   * cache, so that what one of them has sent shows in another one's time to the first token.
+   */
+  readonly namespaceMembers?: (cacheSalt: string) => Readonly<Record<string, string>>;
+}

@@ -1,0 +1,9 @@
+import type { EngineAdapter } from "./engine-adapter.ts";
+
+/** Any server with the OpenAI API. Nothing of it is known but what requests show. */
+export const OPENAI: EngineAdapter = {
+  engine: "openai",
+  label: "a server with the OpenAI API",
+  probePaths: [],
+  readSignals: () => ({}),
+};

@@ -1,0 +1,47 @@
+import * as z from "zod";
+import type { EngineAdapter } from "./engine-adapter.ts";
+import { maxOf, signalsOf, sumOf } from "../protocol/engine-signals.ts";
+import { jsonOf, readyOf } from "./read-answer.ts";
+
+const Count = z.number().optional().catch(undefined);
+
+const Loads = z.object({
+  loads: z.array(
+    z.object({
+      num_running_reqs: Count,
+      num_waiting_reqs: Count,
+      num_waiting_uncached_tokens: Count,
+      max_running_requests: Count,
+      token_usage: Count,
+      cache_hit_rate: Count,
+    }),
+  ),
+});
+
+/** Said when its queue is at `--max-queued-requests`, or a request waited there for too long. */
+const FULL = ["queue is full", "waiting timeout"];
+
+/**
+ * SGLang (https://docs.sglang.io). `/v1/loads` is always there and costs nothing; `/health` generates a token and
+ * is not asked. Its ranks are told one by one, and a server that loads does not answer at all.
+ */
+export const SGLANG: EngineAdapter = {
+  engine: "sglang",
+  label: "SGLang",
+  probePaths: ["/v1/loads"],
+  readSignals: ([answer]) => {
+    const loads = jsonOf(answer, Loads)?.loads ?? [];
+    return signalsOf({
+      isReady: readyOf(answer),
+      running: sumOf(loads.map((load) => load.num_running_reqs)),
+      queued: sumOf(loads.map((load) => load.num_waiting_reqs)),
+      queuedTokens: sumOf(loads.map((load) => load.num_waiting_uncached_tokens)),
+      runningMax: sumOf(loads.map((load) => load.max_running_requests)),
+      kvUsedRatio: maxOf(loads.map((load) => load.token_usage)),
+      prefixHitRatio: maxOf(loads.map((load) => load.cache_hit_rate)),
+    });
+  },
+  isOverload: ({ status, message }) =>
+    status === 503 && FULL.some((words) => message.includes(words)),
+  namespaceMembers: (cacheSalt) => ({ cache_salt: JSON.stringify(cacheSalt) }),
+};

@@ -1,0 +1,28 @@
+import type { EngineAdapter } from "./engine-adapter.ts";
+import { signalsOf } from "../protocol/engine-signals.ts";
+import { ratioOf, sumOfMetric } from "./metrics-text.ts";
+import { metricsOf, readyOf } from "./read-answer.ts";
+
+/**
+ * Hugging Face's text-generation-inference (https://huggingface.co/docs/text-generation-inference). It refuses by 429 above
+ * `--max-concurrent-requests`, and tells errors as bare strings, also inside a stream. All its users share one
+ * prefix cache.
+ */
+export const TGI: EngineAdapter = {
+  engine: "tgi",
+  label: "TGI",
+  probePaths: ["/health", "/metrics"],
+  readSignals: ([health, answer]) => {
+    const metrics = metricsOf(answer);
+    return signalsOf({
+      isReady: readyOf(health),
+      running: sumOfMetric(metrics, "tgi_batch_current_size"),
+      queued: sumOfMetric(metrics, "tgi_queue_size"),
+      kvUsedRatio: ratioOf(
+        sumOfMetric(metrics, "tgi_batch_current_max_tokens"),
+        sumOfMetric(metrics, "tgi_batch_max_total_tokens"),
+      ),
+    });
+  },
+  isOverload: ({ message }) => message.includes("model is overloaded"),
+};

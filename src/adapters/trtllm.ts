@@ -1,0 +1,25 @@
+import type { EngineAdapter } from "./engine-adapter.ts";
+import { signalsOf } from "../protocol/engine-signals.ts";
+import { maxOfMetric, sumOfMetric } from "./metrics-text.ts";
+import { metricsOf, readyOf } from "./read-answer.ts";
+
+/**
+ * TensorRT-LLM's `trtllm-serve` (https://nvidia.github.io/TensorRT-LLM). Its `/metrics` hands out what each step did, once:
+ * whoever reads it takes it from everybody else, so it is not asked. The Prometheus metrics beside it tell less,
+ * and only where `return_perf_metrics` is on.
+ */
+export const TRTLLM: EngineAdapter = {
+  engine: "trtllm",
+  label: "TensorRT-LLM",
+  probePaths: ["/health", "/prometheus/metrics"],
+  readSignals: ([health, answer]) => {
+    const metrics = metricsOf(answer);
+    return signalsOf({
+      isReady: readyOf(health),
+      running: sumOfMetric(metrics, "trtllm_num_requests_running"),
+      queued: sumOfMetric(metrics, "trtllm_num_requests_waiting"),
+      kvUsedRatio: maxOfMetric(metrics, "trtllm_kv_cache_utilization"),
+      prefixHitRatio: maxOfMetric(metrics, "trtllm_kv_cache_hit_rate"),
+    });
+  },
+};

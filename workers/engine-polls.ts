@@ -1,0 +1,120 @@
+import { ADAPTERS } from "../src/adapters/adapters.ts";
+import type { EngineAdapter, ProbeAnswer } from "../src/adapters/engine-adapter.ts";
+import type { EngineSignals } from "../src/protocol/engine-signals.ts";
+import type { ReplicaId } from "../src/protocol/ids.ts";
+import type { LivePool, LiveReplica } from "../src/tenants/live-configuration.ts";
+import { validSecret } from "./foreign-headers.ts";
+import { readBody } from "./read-body.ts";
+import type { Settings } from "./settings.ts";
+
+/** From one round to the next, give or take a fifth: pools that began together must not stay so. */
+const ROUND_MS = 1_000;
+const JITTER_RATIO = 0.2;
+/** An answer that takes longer tells of another moment. */
+const ANSWER_MS_MAX = 900;
+/** Metrics of a server with many models; a larger text is none. */
+const ANSWER_BYTES_MAX = 2_097_152;
+/** Each costs a connection or two a second; those beyond are known by what was sent there. */
+const REPLICAS_MAX = 16;
+
+/** What the asking of a pool's servers works with. */
+export interface EnginePollsOptions {
+  /** Whether anybody waits or runs: else nobody is asked. */
+  readonly isBusy: () => boolean;
+  readonly poolSecretOf: Settings["poolSecretOf"];
+  /** Takes what a server said, or nothing where it did not answer. */
+  readonly tell: (replicaId: ReplicaId, said: EngineSignals) => void;
+}
+
+/**
+ * Asks the servers of a pool that are not ours how they are, about once a second while the pool has something
+ * to do. Each kind's adapter says what to ask and how to read it; where that is nothing, nobody is asked.
+ */
+export class EnginePolls {
+  readonly #options: EnginePollsOptions;
+  #pool: LivePool | undefined;
+  #isAsking = false;
+
+  constructor(options: EnginePollsOptions) {
+    this.#options = options;
+  }
+
+  /** Asks the servers of another version of the configuration from now on. */
+  follow(pool: LivePool): void {
+    this.#pool = pool;
+  }
+
+  /** The pool has something to do. */
+  wake(): void {
+    if (this.#isAsking || this.#asked() === undefined) return;
+    this.#isAsking = true;
+    this.#ask()
+      .catch(() => {})
+      .finally(() => (this.#isAsking = false));
+  }
+
+  async #ask(): Promise<void> {
+    let replicas: readonly LiveReplica[] = [];
+    while (this.#options.isBusy()) {
+      const asked = this.#asked();
+      if (asked === undefined) break;
+      const { adapter, headers } = asked;
+      ({ replicas } = asked);
+      // oxlint-disable-next-line no-await-in-loop -- a round begins when the one before is over
+      await Promise.all(
+        replicas.map(async ({ replicaId, endpointUrl }) => {
+          const said = await signalsAt(endpointUrl, adapter, headers);
+          this.#options.tell(replicaId, said);
+        }),
+      );
+      const jitterMs = JITTER_RATIO * ROUND_MS * (2 * Math.random() - 1);
+      // oxlint-disable-next-line no-await-in-loop -- see above
+      await scheduler.wait(ROUND_MS + jitterMs);
+    }
+    // What is not asked any more is not known any more.
+    for (const { replicaId } of replicas) this.#options.tell(replicaId, {});
+  }
+
+  #asked() {
+    const pool = this.#pool;
+    if (pool === undefined || pool.engine === "sluice") return undefined;
+    const adapter = ADAPTERS[pool.engine];
+    if (adapter.probePaths.length === 0) return undefined;
+    return {
+      adapter,
+      headers: this.#headersOf(pool),
+      replicas: pool.replicas.slice(0, REPLICAS_MAX),
+    };
+  }
+
+  /** Without a valid secret a server says nothing, which is what its requests come to as well. */
+  #headersOf({ secretName }: LivePool): Record<string, string> {
+    const secret = secretName && validSecret(secretName, this.#options.poolSecretOf);
+    return secret === undefined ? {} : { authorization: `Bearer ${secret}` };
+  }
+}
+
+async function signalsAt(
+  endpointUrl: string,
+  { probePaths, readSignals }: EngineAdapter,
+  headers: Record<string, string>,
+): Promise<EngineSignals> {
+  const baseUrl = endpointUrl.replace(/\/+$/, "");
+  return readSignals(
+    await Promise.all(probePaths.map((path) => answerOf(`${baseUrl}${path}`, headers))),
+  );
+}
+
+async function answerOf(url: string, headers: Record<string, string>): Promise<ProbeAnswer> {
+  try {
+    // Following a redirect would send the secret wherever the server says.
+    const signal = AbortSignal.timeout(ANSWER_MS_MAX);
+    const response = await fetch(url, { headers, redirect: "manual", signal });
+    const body = await readBody(response.body, ANSWER_BYTES_MAX);
+    if (body === undefined) return undefined;
+    const contentType = response.headers.get("content-type") ?? "";
+    return { status: response.status, text: new TextDecoder().decode(body), contentType };
+  } catch {
+    return undefined;
+  }
+}
