@@ -6,6 +6,7 @@ import { CommandFailure, EXIT_CODES, WrongUse } from "./command.ts";
 import { applyCommand } from "./commands/apply.ts";
 import { buildCommand } from "./commands/build.ts";
 import { checkCommand } from "./commands/check.ts";
+import { doctorCommand } from "./commands/doctor.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
 import { upCommand } from "./commands/up.ts";
 import { PACKAGE_ROOT } from "./wrangler.ts";
@@ -15,6 +16,7 @@ const COMMANDS: readonly Command[] = [
   checkCommand,
   applyCommand,
   hashKeyCommand,
+  doctorCommand,
   buildCommand,
 ];
 

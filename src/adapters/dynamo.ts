@@ -30,6 +30,7 @@ export const DYNAMO: EngineAdapter = {
       queued: sumOfMetric(metrics, "dynamo_frontend_router_queue_pending_requests"),
     });
   },
+  advice: [{ lacking: "running", advice: "let /metrics of the frontend be read" }],
   isOverload: ({ status }) => status === OVERLOADED,
   // Handed on to whichever engine its workers run.
   namespaceMembers: (cacheSalt) => ({ cache_salt: JSON.stringify(cacheSalt) }),

@@ -7,6 +7,13 @@ export type ProbeAnswer =
   | { readonly status: number; readonly text: string; readonly contentType: string }
   | undefined;
 
+/** What an operator may do so that a server says more. */
+interface EngineAdvice {
+  /** What it does not say, or do; `cached_tokens` is of the counts of an answer. */
+  readonly lacking: keyof EngineSignals | "cached_tokens";
+  readonly advice: string;
+}
+
 /**
  * One kind of server: what to ask it, how to read what it says, and how it is spoken to. Pure: the pool's
  * body does the asking, `sluice doctor` does it once.
@@ -22,6 +29,8 @@ export interface EngineAdapter {
   readonly probePaths: readonly string[];
   /** Reads the answers, in the order of `probePaths`. */
   readonly readSignals: (answers: readonly ProbeAnswer[]) => EngineSignals;
+  /** What to do where it says less than it could. */
+  readonly advice: readonly EngineAdvice[];
   /**
    * Whether a refusal says that it has no room now, and not that it is broken. 429 always does.
    * Absent: nothing else does.

@@ -24,4 +24,5 @@ export const LLAMA_CPP: EngineAdapter = {
       runningMax: jsonOf(props, Props)?.total_slots,
     });
   },
+  advice: [{ lacking: "queued", advice: "start it with --metrics" }],
 };

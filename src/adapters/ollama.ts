@@ -11,5 +11,6 @@ export const OLLAMA: EngineAdapter = {
   label: "Ollama",
   probePaths: ["/api/version"],
   readSignals: ([version]) => signalsOf({ isReady: readyOf(version) }),
+  advice: [],
   isOverload: ({ status, message }) => status === 503 && message.includes("server busy"),
 };

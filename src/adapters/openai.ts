@@ -6,4 +6,5 @@ export const OPENAI: EngineAdapter = {
   label: "a server with the OpenAI API",
   probePaths: [],
   readSignals: () => ({}),
+  advice: [],
 };

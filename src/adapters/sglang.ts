@@ -41,6 +41,10 @@ export const SGLANG: EngineAdapter = {
       prefixHitRatio: maxOf(loads.map((load) => load.cache_hit_rate)),
     });
   },
+  advice: [
+    { lacking: "cached_tokens", advice: "start it with --enable-cache-report" },
+    { lacking: "queued", advice: "use a version that has /v1/loads" },
+  ],
   isOverload: ({ status, message }) =>
     status === 503 && FULL.some((words) => message.includes(words)),
   namespaceMembers: (cacheSalt) => ({ cache_salt: JSON.stringify(cacheSalt) }),

@@ -24,5 +24,6 @@ export const TGI: EngineAdapter = {
       ),
     });
   },
+  advice: [{ lacking: "queued", advice: "let /metrics be read: it is on by default" }],
   isOverload: ({ message }) => message.includes("model is overloaded"),
 };

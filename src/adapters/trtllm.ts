@@ -22,4 +22,7 @@ export const TRTLLM: EngineAdapter = {
       prefixHitRatio: maxOfMetric(metrics, "trtllm_kv_cache_hit_rate"),
     });
   },
+  advice: [
+    { lacking: "queued", advice: "set return_perf_metrics: true in its configuration file" },
+  ],
 };

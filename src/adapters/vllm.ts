@@ -29,5 +29,9 @@ export const VLLM: EngineAdapter = {
       ),
     });
   },
+  advice: [
+    { lacking: "cached_tokens", advice: "start it with --enable-prompt-tokens-details" },
+    { lacking: "queued", advice: "let /metrics be read: it is on by default" },
+  ],
   namespaceMembers: (cacheSalt) => ({ cache_salt: JSON.stringify(cacheSalt) }),
 };

@@ -1,0 +1,69 @@
+import * as z from "zod";
+import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
+import type { Command, Terminal } from "../command.ts";
+import { CommandFailure, EXIT_CODES, WrongUse } from "../command.ts";
+import { examineServer } from "../doctor/examine-server.ts";
+import { reportServer, snippetOf } from "../doctor/report-server.ts";
+import { FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
+
+const FLAGS = z.object({
+  ask: flagSwitch("Ask it for one short answer as well, which costs it a few tokens"),
+  model: z.string().min(1).optional().register(FLAG_HELP, {
+    valueName: "NAME",
+    meaning: "The model to ask, by its own name (its first)",
+  }),
+  "token-env": z
+    .string()
+    .regex(/^[A-Za-z_]\w*$/, "Expected the name of an environment variable")
+    .optional()
+    .register(FLAG_HELP, {
+      valueName: "NAME",
+      meaning: "The environment variable that holds its bearer token",
+    }),
+  json: flagSwitch("Print the findings as one JSON object"),
+});
+
+/** `sluice doctor`: says which engine a server is, what it tells of itself, and how to configure it. */
+export const doctorCommand: Command = {
+  name: "doctor",
+  synopsis: "URL [flags]",
+  summary: "Find out which engine a server is, and what it says of itself",
+  help: `Asks the server at URL which engine it is (vLLM, SGLang, TensorRT-LLM, TGI, llama.cpp, Dynamo, Ollama, or any
+other with the OpenAI API), which signs of its load it gives, what would make it say more, and prints the part of a
+configuration file that makes a pool of it. Changes nothing there.
+
+${toHelpLines(FLAGS)}`,
+  run: runDoctor,
+};
+
+async function runDoctor(words: readonly string[], terminal: Terminal): Promise<number> {
+  const { values: flags, positionals } = parseWords(words, FLAGS, 1);
+  const [text] = positionals;
+  if (text === undefined) throw new WrongUse("Expected the URL of the server");
+  const baseUrl = normalizeApiUrl(text);
+  if (baseUrl === undefined) {
+    throw new WrongUse(`Expected a URL such as http://10.0.0.7:8000, found "${text}"`);
+  }
+  const findings = await examineServer(
+    { baseUrl, token: tokenOf(flags["token-env"]) },
+    { asksAnswer: flags.ask, modelId: flags.model },
+  );
+  if (flags.json) {
+    terminal.print(JSON.stringify({ url: baseUrl, ...findings }));
+  } else if (findings.trouble !== undefined) {
+    throw new CommandFailure(`${baseUrl}: ${findings.trouble}`);
+  } else {
+    for (const line of reportServer(baseUrl, findings)) terminal.print(line);
+    const snippet = snippetOf(baseUrl, findings);
+    if (snippet.length > 0) terminal.print(["", ...snippet].join("\n"));
+  }
+  const isWell = findings.engine !== undefined && findings.answer?.kind !== "failed";
+  return isWell ? EXIT_CODES.ok : EXIT_CODES.failure;
+}
+
+function tokenOf(name: string | undefined): string | undefined {
+  if (name === undefined) return undefined;
+  const token = process.env[name] ?? "";
+  if (token === "") throw new WrongUse(`Expected ${name} in the environment`);
+  return token;
+}

@@ -1,0 +1,73 @@
+import type { EngineSignals } from "../../src/protocol/engine-signals.ts";
+import type { ServerFindings } from "./examine-server.ts";
+
+const SIGNALS: readonly (readonly [keyof EngineSignals, string])[] = [
+  ["isReady", "says whether it is ready"],
+  ["running", "requests that run"],
+  ["queued", "requests that wait inside it"],
+  ["queuedTokens", "prompt tokens that wait"],
+  ["kvUsedRatio", "share of its KV in use"],
+  ["prefixHitRatio", "share of prompts found cached"],
+  ["runningMax", "requests it runs at once"],
+];
+
+const CONTEXT_GUESS = 4096;
+
+/** Lays out what a server turned out to be, for people: what works, what does not, and what to do. */
+export function reportServer(url: string, findings: ServerFindings): readonly string[] {
+  const { label, models, signals, keepsTenantsApart, answer, advice, engine } = findings;
+  const lines = [`${url} is ${label}`];
+  for (const { modelId, contextTokens } of models) {
+    lines.push(
+      `  model    ${modelId}${contextTokens === undefined ? "" : `, context ${contextTokens}`}`,
+    );
+  }
+  if (engine === undefined || engine === "sluice") return lines;
+  for (const [name, meaning] of SIGNALS) {
+    const value = signals[name];
+    lines.push(`  ${value === undefined ? "no " : "yes"}      ${meaning}${valueText(value)}`);
+  }
+  lines.push(
+    keepsTenantsApart
+      ? "  yes      keeps the KV of tenants apart (cache_salt)"
+      : "  no       keeps the KV of tenants apart: what one has sent shows in how fast another is served",
+  );
+  if (answer?.kind === "failed") lines.push(`  no       answers a short request: ${answer.reason}`);
+  if (answer?.kind === "answered") {
+    lines.push(`  ${yesNo(answer.hasDone)}      ends its stream with [DONE]`);
+    lines.push(`  ${yesNo(answer.tellsUsage)}      counts the tokens of a stream`);
+    lines.push(`  ${yesNo(answer.tellsCachedTokens)}      counts cached tokens`);
+  }
+  for (const text of advice) lines.push(`  advice   ${text}`);
+  return lines;
+}
+
+/** The part of a configuration file that has this server as a pool. */
+export function snippetOf(url: string, { engine, models }: ServerFindings): readonly string[] {
+  if (engine === undefined) return [];
+  const named = models.map(({ modelId, contextTokens }) => {
+    const name =
+      modelId
+        .split("/")
+        .at(-1)
+        ?.toLowerCase()
+        .replaceAll(/[^a-z0-9._-]/g, "-") ?? "model";
+    const [context, doubt] =
+      contextTokens === undefined
+        ? [CONTEXT_GUESS, "   # it does not say its context"]
+        : [contextTokens, ""];
+    return `  ${name}: { pool: gpus, upstream: ${JSON.stringify(modelId)}, context: ${context} }${doubt}`;
+  });
+  return [
+    "models:",
+    ...named,
+    "pools:",
+    `  gpus: { engine: ${engine}, replicas: [{ url: ${url} }] }`,
+  ];
+}
+
+function valueText(value: number | boolean | undefined): string {
+  return typeof value === "number" ? `: ${Math.round(value * 1000) / 1000} now` : "";
+}
+
+const yesNo = (isSo: boolean): string => (isSo ? "yes" : "no ");
