@@ -22,7 +22,7 @@ export let tileBytes: usize = 0;
 export let blockHeadBytes: usize = 0;
 export let blockBytes: usize = 0;
 export let tilesPerBlock: u32 = 0;
-/** What a score is multiplied with: 1 / sqrt(dimensions of a head). */
+/** What a score is multiplied with: log2(e) / sqrt(dimensions of a head), so that softmax takes powers of 2. */
 export let scoreScale: f32 = 0;
 
 /**
@@ -42,11 +42,25 @@ export function configure(
   blockHeadBytes = headBytes * <usize>blockTokens;
   blockBytes = blockHeadBytes * <usize>keyValueHeads;
   tilesPerBlock = blockTokens / TILE_TOKENS;
-  scoreScale = <f32>(1 / Math.sqrt(<f64>headDimensions));
+  scoreScale = <f32>(Math.LOG2E / Math.sqrt(<f64>headDimensions));
 }
 
-/** Where a sequence's tile lies, for the KV head whose share of block 0 starts at `pool`. */
-export function tileAddress(pool: usize, blockTable: usize, tile: u32): usize {
-  const block = <usize>load<u32>(blockTable + ((<usize>(tile / tilesPerBlock)) << 2));
-  return pool + block * blockBytes + <usize>(tile % tilesPerBlock) * tileBytes;
+/**
+ * Writes where a sequence's tiles lie, one u32 each: offsets in the pool, from a KV head's share of
+ * block 0 on. The divisions are done here once, and not by every head and query.
+ */
+export function writeTileOffsets(offsets: usize, blockTable: usize, tileCount: u32): void {
+  let block: usize = 0;
+  let tileInBlock = tilesPerBlock;
+  for (let tile: u32 = 0; tile < tileCount; tile++) {
+    if (tileInBlock === tilesPerBlock) {
+      block = <usize>load<u32>(blockTable) * blockBytes;
+      blockTable += 4;
+      tileInBlock = 0;
+    }
+    store<u32>(offsets, <u32>block);
+    block += tileBytes;
+    tileInBlock += 1;
+    offsets += 4;
+  }
 }

@@ -1,23 +1,23 @@
 import { multiplyAdd, storeScaled } from "./lines";
-import { LINE_BYTES, scoreScale, tileAddress, tileBytes, TILE_TOKENS } from "./pool-layout";
+import { LINE_BYTES, scoreScale, tileBytes } from "./pool-layout";
 
 /**
- * Writes the scaled scores of two queries against whole tiles of keys, `tokens` rounded up. The
- * lanes past the last token come from whatever the slots held before; `softmax` masks them.
+ * Writes the scaled scores of two queries against the whole tiles of keys whose offsets lie from
+ * `offset` to `offsetEnd`. The lanes past the last token come from whatever the slots held before;
+ * `softmax` masks them.
  */
 export function scorePair(
   query: usize,
   query2: usize,
-  tokens: i32,
-  blockTable: usize,
+  offset: usize,
+  offsetEnd: usize,
   keys: usize,
   scores: usize,
   scores2: usize,
 ): void {
   const factor = f32x4.splat(scoreScale);
-  const tileCount = <u32>((tokens + TILE_TOKENS - 1) / TILE_TOKENS);
-  for (let tile: u32 = 0; tile < tileCount; tile++) {
-    let line = tileAddress(keys, blockTable, tile);
+  for (; offset < offsetEnd; offset += 4) {
+    let line = keys + <usize>load<u32>(offset);
     const end = line + tileBytes;
     let a0 = f32x4.splat(0);
     let a1 = a0;
@@ -58,15 +58,14 @@ export function scorePair(
 /** `scorePair` for a query that has no neighbour, operation for operation. */
 export function scoreOne(
   query: usize,
-  tokens: i32,
-  blockTable: usize,
+  offset: usize,
+  offsetEnd: usize,
   keys: usize,
   scores: usize,
 ): void {
   const factor = f32x4.splat(scoreScale);
-  const tileCount = <u32>((tokens + TILE_TOKENS - 1) / TILE_TOKENS);
-  for (let tile: u32 = 0; tile < tileCount; tile++) {
-    let line = tileAddress(keys, blockTable, tile);
+  for (; offset < offsetEnd; offset += 4) {
+    let line = keys + <usize>load<u32>(offset);
     const end = line + tileBytes;
     let a0 = f32x4.splat(0);
     let a1 = a0;

@@ -1,36 +1,28 @@
 import { multiplyAdd } from "./lines";
 
-/** Turns scores into weights relative to the largest, 0 past `tokens`, and returns their sum. */
+/** Added to a number of less than 2^22 it rounds that to a whole one, which its lowest bits then hold. */
+const ROUNDER: f32 = 12582912;
+/** The exponent bits of 1. */
+const EXPONENT_BIAS: f32 = 127;
+
+/**
+ * Turns scores, which are logarithms to base 2, into weights relative to the largest, 0 past `tokens`
+ * up to the next vector, and returns their sum.
+ */
 export function softmax(scores: usize, tokens: i32): f32 {
-  const count = i32x4.splat(tokens);
-  const four = i32x4.splat(4);
-  const end = scores + ((<usize>(tokens + 3) >> 2) << 4);
-  const lowest = f32x4.splat(-f32.MAX_VALUE);
-
-  let index = i32x4(0, 1, 2, 3);
-  let highest = lowest;
-  for (let line = scores; line < end; line += 16) {
-    const score = v128.bitselect(v128.load(line), lowest, i32x4.lt_s(index, count));
-    highest = f32x4.pmax(highest, score);
-    index = i32x4.add(index, four);
-  }
-  const most = f32x4.splat(
-    max(
-      max(f32x4.extract_lane(highest, 0), f32x4.extract_lane(highest, 1)),
-      max(f32x4.extract_lane(highest, 2), f32x4.extract_lane(highest, 3)),
-    ),
-  );
-
-  index = i32x4(0, 1, 2, 3);
+  const wholeEnd = scores + ((<usize>tokens >> 2) << 4);
+  const most = f32x4.splat(largestOf(scores, wholeEnd, tokens));
   let sum = f32x4.splat(0);
-  for (let line = scores; line < end; line += 16) {
-    const weight = v128.and(
-      exponential(f32x4.sub(v128.load(line), most)),
-      i32x4.lt_s(index, count),
-    );
+  let line = scores;
+  for (; line < wholeEnd; line += 16) {
+    const weight = powerOfTwo(f32x4.sub(v128.load(line), most));
     v128.store(line, weight);
     sum = f32x4.add(sum, weight);
-    index = i32x4.add(index, four);
+  }
+  if (tokens & 3) {
+    const weight = v128.and(powerOfTwo(f32x4.sub(v128.load(line), most)), tailMask(tokens));
+    v128.store(line, weight);
+    sum = f32x4.add(sum, weight);
   }
   return (
     f32x4.extract_lane(sum, 0) +
@@ -39,24 +31,49 @@ export function softmax(scores: usize, tokens: i32): f32 {
   );
 }
 
+/** Ones in the lanes of the last, incomplete vector that hold tokens. */
+function tailMask(tokens: i32): v128 {
+  return i32x4.lt_s(i32x4(0, 1, 2, 3), i32x4.splat(tokens & 3));
+}
+
+/** The largest score; one that is NaN does not count, but makes the sum NaN. */
+function largestOf(scores: usize, wholeEnd: usize, tokens: i32): f32 {
+  const lowest = f32x4.splat(-f32.MAX_VALUE);
+  let a = lowest;
+  let b = lowest;
+  let line = scores;
+  for (; line + 32 <= wholeEnd; line += 32) {
+    a = f32x4.pmax(a, v128.load(line));
+    b = f32x4.pmax(b, v128.load(line, 16));
+  }
+  if (line < wholeEnd) a = f32x4.pmax(a, v128.load(line));
+  if (tokens & 3) {
+    b = f32x4.pmax(b, v128.bitselect(v128.load(wholeEnd), lowest, tailMask(tokens)));
+  }
+  a = f32x4.pmax(a, b);
+  return max(
+    max(f32x4.extract_lane(a, 0), f32x4.extract_lane(a, 1)),
+    max(f32x4.extract_lane(a, 2), f32x4.extract_lane(a, 3)),
+  );
+}
+
 /**
- * e^x for x <= 0, within two units in the last place; below -87 the answer is about 1e-38.
+ * 2^x for x <= 0, within two units in the last place; below -126 the answer is about 1e-38.
  *
- * x is split into n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts, so that r keeps its low bits);
- * e^r is Cephes' polynomial, and 2^n is built in the exponent bits.
+ * x is split into a whole number, which becomes the exponent, and a rest of at most a half; of that it
+ * is Cephes' polynomial.
  */
-function exponential(argument: v128): v128 {
-  const x = f32x4.pmax(argument, f32x4.splat(-87));
-  const n = f32x4.nearest(f32x4.mul(x, f32x4.splat(1.44269504)));
-  let r = f32x4.sub(x, f32x4.mul(n, f32x4.splat(0.693359375)));
-  r = f32x4.sub(r, f32x4.mul(n, f32x4.splat(-2.1219444e-4)));
-  let p = f32x4.splat(1.98756915e-4);
-  p = multiplyAdd(f32x4.splat(1.3981999507e-3), p, r);
-  p = multiplyAdd(f32x4.splat(8.3334519073e-3), p, r);
-  p = multiplyAdd(f32x4.splat(4.1665795894e-2), p, r);
-  p = multiplyAdd(f32x4.splat(1.6666665459e-1), p, r);
-  p = multiplyAdd(f32x4.splat(5.0000001201e-1), p, r);
-  p = f32x4.add(f32x4.add(f32x4.mul(p, f32x4.mul(r, r)), r), f32x4.splat(1));
-  const exponent = i32x4.add(i32x4.trunc_sat_f32x4_s(n), i32x4.splat(127));
-  return f32x4.mul(p, i32x4.shl(exponent, 23));
+function powerOfTwo(argument: v128): v128 {
+  const x = f32x4.pmax(argument, f32x4.splat(-126));
+  const rounder = f32x4.splat(ROUNDER + EXPONENT_BIAS);
+  const shifted = f32x4.add(x, rounder);
+  const rest = f32x4.sub(x, f32x4.sub(shifted, rounder));
+  let p = f32x4.splat(1.5353361883195e-4);
+  p = multiplyAdd(f32x4.splat(1.339887440266574e-3), p, rest);
+  p = multiplyAdd(f32x4.splat(9.61843735767464e-3), p, rest);
+  p = multiplyAdd(f32x4.splat(5.550332471162809e-2), p, rest);
+  p = multiplyAdd(f32x4.splat(2.402264791363012e-1), p, rest);
+  p = multiplyAdd(f32x4.splat(6.931472028550421e-1), p, rest);
+  p = multiplyAdd(f32x4.splat(1), p, rest);
+  return f32x4.mul(p, i32x4.shl(shifted, 23));
 }

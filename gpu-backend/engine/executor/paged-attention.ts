@@ -27,7 +27,7 @@ interface AttentionKernel {
     blockTable: number,
     keyPool: number,
     valuePool: number,
-    scores: number,
+    scratch: number,
   ): void;
 }
 
@@ -58,6 +58,8 @@ export interface AttentionRows {
 
 /** Tokens of a tile in the pool; see `gpu-backend/kernels/pool-layout.ts`. */
 const TILE_TOKENS = 16;
+/** Floats a token that the kernel needs for what it computes together: scores of 16 queries, and offsets. */
+const SCRATCH_ROWS = 17;
 const FLOAT_BYTES = 4;
 
 /** The paged KV pool of a model, and attention over it by our own kernel. */
@@ -67,7 +69,7 @@ export class PagedAttention {
   /** One for each layer. */
   readonly #pools: readonly { readonly keys: number; readonly values: number }[];
   readonly #ropeTable: number;
-  readonly #scores: number;
+  readonly #scratch: number;
   readonly #queryBytes: number;
   readonly #kvBytes: number;
 
@@ -105,7 +107,7 @@ export class PagedAttention {
     this.#ropeTable = runtime.allocate(table.byteLength);
     new Float32Array(runtime.memory.buffer, this.#ropeTable, table.length).set(table);
     const paddedTokens = Math.ceil(positionCount / TILE_TOKENS) * TILE_TOKENS;
-    this.#scores = runtime.allocate(2 * paddedTokens * FLOAT_BYTES);
+    this.#scratch = runtime.allocate((SCRATCH_ROWS * paddedTokens + TILE_TOKENS) * FLOAT_BYTES);
   }
 
   /** Stores the step's keys and values in the layer's pool, then attends for each span. */
@@ -128,7 +130,7 @@ export class PagedAttention {
         span.blockTable,
         pool.keys,
         pool.values,
-        this.#scores,
+        this.#scratch,
       );
     }
   }

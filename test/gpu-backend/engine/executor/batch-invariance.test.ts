@@ -139,7 +139,7 @@ describe.each(cases)("$subject.name in $precision", ({ subject, precision }) => 
   let executor: OnnxExecutor;
   beforeAll(async () => {
     executor = await createExecutor(await subject.load(), precision);
-  });
+  }, 60_000);
   afterAll(() => executor.close());
 
   test("a token's logits and hidden state are the same bits alone, chunked, batched and in scattered blocks", async () => {

@@ -9,8 +9,8 @@ import type { SegmentRuntime } from "../../../../gpu-backend/engine/executor/seg
 import { seededRandom } from "../../../../src/base/random.ts";
 import { aConfig } from "./random-model.ts";
 
-const BLOCK_COUNT = 12;
-const CONTEXT_TOKENS = 96;
+const BLOCK_COUNT = 36;
+const CONTEXT_TOKENS = 288;
 
 interface Shape {
   readonly headCount: number;
@@ -218,6 +218,36 @@ describe("PagedAttention", () => {
       { numRuns: 40 },
     );
   });
+
+  // The kernel sums up values in stretches of 256 tokens, and takes 16 queries of a head at once.
+  test.each([1, 2, 3])(
+    "sums go on behind a stretch of values, with %i heads a KV head",
+    (headCount) => {
+      const shape = { headCount, kvHeadCount: 1, headDimensions: 32, blockTokens: 16 };
+      const [sequence] = makeSequences(shape, headCount, [265]);
+      if (sequence === undefined) throw new Error("a sequence was made");
+      const [whole] = new Bench(shape).run([{ sequence, from: 0, to: 265 }]);
+      naiveAttention(shape, sequence).forEach((value, index) => {
+        if (Math.abs(value - (whole?.[index] ?? Infinity)) > 1e-5) {
+          expect.unreachable(`output ${index} is ${value}, not ${whole?.[index]}`);
+        }
+      });
+      const bench = new Bench(shape);
+      const size = headCount * shape.headDimensions;
+      bench.run([{ sequence, from: 0, to: 250 }]);
+      for (const [from, to] of [
+        [250, 253],
+        [253, 255],
+        [255, 256],
+        [256, 257],
+        [257, 265],
+      ] as const) {
+        const [outputs] = bench.run([{ sequence, from, to }]);
+        const expected = whole?.slice(from * size, to * size) ?? new Float32Array(0);
+        expect(bitsOf(outputs ?? new Float32Array(0))).toEqual(bitsOf(expected));
+      }
+    },
+  );
 
   test("one sequence's infinities do not reach another that takes over its blocks", () => {
     const shape = { headCount: 4, kvHeadCount: 2, headDimensions: 16, blockTokens: 16 };

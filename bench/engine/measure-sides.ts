@@ -1,0 +1,131 @@
+import type { Sampling } from "../../gpu-backend/engine/generate-request.ts";
+import type { Random } from "../../src/base/random.ts";
+import { bootstrapInterval, type Interval, quantileOf, shuffle } from "../support/statistics.ts";
+import { type EngineSide, GREEDY, PROMPT_SEQUENCE, TOP_P } from "./engine-side.ts";
+
+/** Decoding starts behind a prompt of this length. */
+export const PROMPT_TOKENS = 128;
+export const DECODE_STEPS = 64;
+export const DECODE_SEQUENCES = [1, 4, 16, 32];
+export const PREFILL_TOKENS = [128, 512, 1500];
+/** The first runs are slower: the machine code of the kernels is still being made. */
+const WARM_UP_REPEATS = 1;
+
+/** One thing that is measured; `run` returns how many tokens it was. */
+export interface Workload {
+  readonly name: string;
+  run(side: EngineSide): Promise<number>;
+}
+
+export const WORKLOADS: readonly Workload[] = [
+  ...DECODE_SEQUENCES.map((count) => decodeWorkload(count, GREEDY)),
+  decodeWorkload(16, TOP_P),
+  ...PREFILL_TOKENS.map((count) => ({
+    name: `prefill, ${count} tokens`,
+    run: (side: EngineSide) => prefill(side, count),
+  })),
+];
+
+/** Tokens per second of one run. */
+export interface Speed {
+  readonly perSecond: number;
+  /** By the time the processor gave us: what others on the machine take does not count. */
+  readonly perCpuSecond: number;
+}
+
+/** For each workload and side the speeds of all repetitions, in their order. */
+export type Speeds = ReadonlyMap<Workload, ReadonlyMap<EngineSide, Speed[]>>;
+
+/**
+ * Runs every workload on every side, over and over. Sides take turns in random order within a
+ * repetition, so that a disturbance of the machine hits all of them alike.
+ */
+export async function measureSides(
+  sides: readonly EngineSide[],
+  { repeats, random }: { readonly repeats: number; readonly random: Random },
+): Promise<Speeds> {
+  for (const side of sides) await computePrompts(side);
+  const speeds = new Map(
+    WORKLOADS.map((workload) => [
+      workload,
+      new Map(sides.map((side): [EngineSide, Speed[]] => [side, []])),
+    ]),
+  );
+  for (let repeat = -WARM_UP_REPEATS; repeat < repeats; repeat++) {
+    for (const [workload, bySide] of speeds) {
+      for (const side of shuffle(sides, random)) {
+        const speed = await measure(() => workload.run(side));
+        if (repeat >= 0) bySide.get(side)?.push(speed);
+      }
+    }
+  }
+  return speeds;
+}
+
+async function measure(run: () => Promise<number>): Promise<Speed> {
+  const cpuAtStart = process.cpuUsage();
+  const startedAtMs = performance.now();
+  const tokens = await run();
+  const seconds = (performance.now() - startedAtMs) / 1000;
+  const { user, system } = process.cpuUsage(cpuAtStart);
+  return { perSecond: tokens / seconds, perCpuSecond: (tokens / (user + system)) * 1e6 };
+}
+
+/** How many times as fast as another one a side is, by CPU time: the median over repetitions. */
+export interface SpeedRatio extends Interval {
+  readonly median: number;
+}
+
+/** Compares neighbours in time, so that what slowed a whole repetition down cancels out. */
+export function ratioOf(
+  side: readonly Speed[],
+  other: readonly Speed[],
+  random: Random,
+): SpeedRatio {
+  const ratios = side.map(
+    ({ perCpuSecond }, repeat) => perCpuSecond / (other[repeat]?.perCpuSecond ?? Number.NaN),
+  );
+  const medianOf = (samples: readonly number[]) => quantileOf(samples, 0.5);
+  return { median: medianOf(ratios), ...bootstrapInterval(ratios, medianOf, random) };
+}
+
+/** Any text costs the same, so the tokens follow one another in a fixed order. */
+export function promptOf(tokenCount: number): number[] {
+  return Array.from({ length: tokenCount }, (_, index) => 300 + ((index * 37) % 3000));
+}
+
+/** Fills the KV of every sequence's prompt; decoding goes back to its end. */
+async function computePrompts(side: EngineSide): Promise<void> {
+  const tokens = promptOf(PROMPT_TOKENS);
+  for (let sequence = 1; sequence <= Math.max(...DECODE_SEQUENCES); sequence++) {
+    side.rewind(sequence, 0);
+    await side.step([{ sequence, startPosition: 0, tokens }], GREEDY);
+  }
+}
+
+function decodeWorkload(count: number, sampling: Sampling): Workload {
+  const suffix = sampling === GREEDY ? "" : `, top-p ${sampling.topP}`;
+  return {
+    name: `decode, batch ${count}${suffix}`,
+    run: async (side) => {
+      const sequences = Array.from({ length: count }, (_, index) => 1 + index);
+      for (const sequence of sequences) side.rewind(sequence, PROMPT_TOKENS);
+      let next = sequences.map((sequence) => 300 + sequence);
+      for (let step = 0; step < DECODE_STEPS; step++) {
+        const startPosition = PROMPT_TOKENS + step;
+        const parts = sequences.map((sequence, index) => {
+          return { sequence, startPosition, tokens: [next[index] ?? 0] };
+        });
+        next = await side.step(parts, sampling);
+      }
+      return count * DECODE_STEPS;
+    },
+  };
+}
+
+async function prefill(side: EngineSide, tokenCount: number): Promise<number> {
+  const sequence = PROMPT_SEQUENCE;
+  side.rewind(sequence, 0);
+  await side.step([{ sequence, startPosition: 0, tokens: promptOf(tokenCount) }], GREEDY);
+  return tokenCount;
+}

@@ -1,0 +1,66 @@
+import type { BatchRow } from "../../gpu-backend/engine/batch.ts";
+import { createOnnxExecutor } from "../../gpu-backend/engine/executor/onnx-executor.ts";
+import type { Precision } from "../../gpu-backend/engine/executor/load-stages.ts";
+import type { LoadedModel } from "../../gpu-backend/engine/model/load-model.ts";
+import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
+import { Sampler } from "../../gpu-backend/engine/sampler.ts";
+import { TokenHistory } from "../../gpu-backend/engine/token-history.ts";
+import { assert } from "../../src/base/assert.ts";
+import { type EngineSide, GREEDY, PROMPT_SEQUENCE, type SideLimits } from "./engine-side.ts";
+
+const BLOCK_TOKENS = 16;
+
+/** Our own executor and sampler, without scheduler and server. */
+export async function openSluice(
+  model: LoadedModel,
+  precision: Precision,
+  limits: SideLimits,
+): Promise<EngineSide> {
+  const tables = blockTables(limits);
+  const executor = await createOnnxExecutor({
+    model,
+    precision,
+    blockTokens: BLOCK_TOKENS,
+    blockCount: tables.reduce((sum, table) => sum + table.length, 0),
+    batchTokensMax: limits.promptTokensMax,
+  });
+  const sampler = new Sampler(executor.vocabularyTokens);
+  const history = new TokenHistory(GREEDY, []);
+  return {
+    name: `Sluice ${precision}`,
+    step: async (parts, sampling) => {
+      const rows = parts.map(({ sequence, startPosition, tokens }): BatchRow => {
+        return {
+          sequenceId: String(sequence),
+          tokens: Int32Array.from(tokens),
+          startPosition,
+          blockTable: tables[sequence] ?? new Int32Array(0),
+          output: "last",
+          outputIndex: startPosition,
+          choice: { sampling, outputIndex: startPosition, history, forbiddenTokenIds: [] },
+        };
+      });
+      const totalTokens = rows.reduce((sum, row) => sum + row.tokens.length, 0);
+      const batch = { rows, totalTokens };
+      return sampleBatch(sampler, batch, await executor.run(batch)).map((result) => {
+        assert(result.kind === "computed", "every row is computed");
+        return result.chosen?.tokenId ?? -1;
+      });
+    },
+    // A position that is computed again overwrites what was there.
+    rewind: () => {},
+    close: () => executor.close(),
+  };
+}
+
+/** Blocks lie as the engine would deal them out: those of a sequence side by side, none unused. */
+function blockTables({ promptTokensMax, sequenceTokensMax, sequencesMax }: SideLimits) {
+  let first = 0;
+  return Array.from({ length: 1 + sequencesMax }, (_, sequence) => {
+    const tokens = sequence === PROMPT_SEQUENCE ? promptTokensMax : sequenceTokensMax;
+    const count = Math.ceil(tokens / BLOCK_TOKENS);
+    const table = Int32Array.from({ length: count }, (__, index) => first + index);
+    first += count;
+    return table;
+  });
+}
