@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { CacheSection } from "./cache-section.ts";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import { PRICE_MICROS_MAX } from "./model-price.ts";
@@ -206,6 +207,7 @@ export const TenantSection = section({
     isBand(found) ? found : undefined,
   ).exactOptional(),
   limits: LimitsSection.exactOptional(),
+  cache: CacheSection.exactOptional(),
   timeouts: TimeoutsSection.exactOptional(),
   shards: countNotation("objects", { min: 1, max: shardsMax }).exactOptional(),
   attempts: countNotation("attempts", { min: attemptsMin, max: attemptsMax }).exactOptional(),
