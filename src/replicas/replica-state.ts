@@ -4,6 +4,7 @@ import type { ReplicaId } from "../protocol/ids.ts";
 import type { HealthOptions, ReplicaHealthState } from "./health.ts";
 import type { PrefillBacklogState } from "./prefill-backlog.ts";
 import type { PrefixIndexState } from "./prefix-index.ts";
+import { newPrefixIndexState } from "./prefix-index.ts";
 import type { ResidentsState } from "./residents.ts";
 import type { SpeedFactorState } from "./speed-factor.ts";
 
@@ -85,7 +86,7 @@ export function newReplicaState(settings: ReplicaSettings): ReplicaState {
     releasedKvTokens: 0,
     residents: { requests: new Map(), sentNumber: 0, acknowledgedNumber: 0 },
     health: { failures: 0, stalls: [], ejections: 0 },
-    prefixes: new Map(),
+    prefixes: newPrefixIndexState(),
     speed: { logRatio: 0 },
     prefillTime: { weight: 0 },
     backlog: { tokens: 0, atMs: 0 },

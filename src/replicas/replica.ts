@@ -156,6 +156,7 @@ export class Replica {
   /** Takes the replica out of service; what runs there may finish. It would have to report anew. */
   remove(): void {
     this.state.isRemoved = true;
+    this.prefixes.forget();
     this.#forgetReport();
     this.disconnect();
   }
@@ -210,6 +211,14 @@ export class Replica {
     state.strangers = Math.max(0, unknown);
     state.missing = Math.max(0, -unknown);
     return true;
+  }
+
+  /**
+   * Takes in what a report tells of its cache. Returns false where the replica has to tell all of it, since
+   * something is missing.
+   */
+  toldPrefixes({ cached }: ReplicaReport, nowMs: number): boolean {
+    return cached === undefined || this.prefixes.told(cached, nowMs);
   }
 
   /**
