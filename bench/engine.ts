@@ -140,7 +140,9 @@ function toSpeedTable(sides: readonly EngineSide[], speeds: Speeds): string[] {
 
 function toRatioTable(sides: readonly EngineSide[], speeds: Speeds): string[] {
   const [f32, int8, peerF32, peerQ8, peerQ8Plain] = sides;
-  assert(f32 && int8 && peerF32 && peerQ8 && peerQ8Plain, "all sides are there");
+  assert(f32 !== undefined && int8 !== undefined, "our sides are there");
+  assert(peerF32 !== undefined && peerQ8 !== undefined, "so are their own");
+  assert(peerQ8Plain !== undefined, "and the one without flash attention");
   const pairs = [
     [f32, peerF32],
     [int8, peerQ8],

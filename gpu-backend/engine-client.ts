@@ -2,6 +2,7 @@ import { Worker } from "node:worker_threads";
 import { attendedPairsOf } from "../src/step-cost/step-model.ts";
 import { monotonicNowMs } from "./clock.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
+import type { PrefixChanges } from "./engine/kv-cache/prefix-names.ts";
 import { createStepWatchMemory, StepWatch } from "./step-watch.ts";
 import {
   type EngineCommand,
@@ -27,6 +28,8 @@ export interface EngineClientOptions {
   readonly threadUrl?: URL;
   /** Called when the condition or the snapshot is another one. */
   readonly onChange?: () => void;
+  /** Called with what has changed of the gateway's names for what is cached. */
+  readonly onPrefixChanges?: (changes: PrefixChanges) => void;
 }
 
 const THREAD_URL = new URL("./engine-thread-start.mjs", import.meta.url);
@@ -50,6 +53,7 @@ export class EngineClient {
   readonly #thread: Worker;
   readonly #openRequestsMax: number;
   readonly #onChange: () => void;
+  readonly #onPrefixChanges: (changes: PrefixChanges) => void;
   readonly #listeners = new Map<string, EngineListener>();
   readonly #idleWaiters: (() => void)[] = [];
   readonly #watchTimer: NodeJS.Timeout;
@@ -72,6 +76,7 @@ export class EngineClient {
     this.ended = new Promise((resolve) => (this.#resolveEnded = resolve));
     this.#openRequestsMax = options.thread.queueMax + options.thread.sequencesMax;
     this.#onChange = options.onChange ?? (() => {});
+    this.#onPrefixChanges = options.onPrefixChanges ?? (() => {});
 
     const watchMemory = createStepWatchMemory();
     const workerData: EngineThreadInput = { options: options.thread, watchMemory };
@@ -170,6 +175,7 @@ export class EngineClient {
         break;
       case "events":
         this.#see(message.snapshot);
+        if (message.prefixes !== undefined) this.#onPrefixChanges(message.prefixes);
         for (const event of message.events) this.#pass(event, message.atMs);
         break;
       case "broken":

@@ -73,7 +73,11 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     meter,
     watch: new StepWatch(watchMemory),
     nowMs: monotonicNowMs,
-    publish: (events, atMs) => post({ kind: "events", events, atMs, snapshot: snapshot() }),
+    publish: (events, atMs) => {
+      const prefixes = engine.takePrefixChanges();
+      const changed = prefixes !== undefined && { prefixes };
+      post({ kind: "events", events, atMs, snapshot: snapshot(), ...changed });
+    },
   });
   const intake: ConstraintIntake = new ConstraintIntake(
     loop,

@@ -3,6 +3,7 @@ import { setTimeout } from "node:timers/promises";
 import { assert } from "../src/base/assert.ts";
 import type { ReplicaHello } from "../src/protocol/engine-api.ts";
 import { monotonicNowMs } from "./clock.ts";
+import { PrefixFeed } from "./engine/prefix-feed.ts";
 import { type ReportedState, toReportedState } from "./engine/reported-load.ts";
 import { loadChatTemplate } from "./engine/tokenizer/chat-template.ts";
 import { loadTokenizer, type Tokenizer } from "./engine/tokenizer/tokenizer.ts";
@@ -45,9 +46,11 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
   const startedAtMs = monotonicNowMs();
   let servedModel: ServedModel | undefined;
   let link: ReportLink | undefined;
+  const prefixFeed = new PrefixFeed();
   const engine = new EngineClient({
     thread: threadOptionsOf(settings),
     onChange: () => link?.changed(),
+    onPrefixChanges: (changes) => prefixFeed.apply(changes),
   });
   const dispatches = new DispatchTracker();
   const app = createApp({
@@ -75,6 +78,7 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
         secret: settings.secret,
         hello: helloOf(settings, servedModel, facts, listener.url),
         readState: () => stateOf(engine, dispatches),
+        prefixFeed,
         log,
         random: Math.random,
       });
@@ -153,7 +157,7 @@ function helloOf(
 ): ReplicaHello {
   return {
     kind: "hello",
-    protocolVersion: 2,
+    protocolVersion: 3,
     endpointUrl: settings.advertiseUrl ?? listenUrl,
     instanceId: randomUUID(),
     modelId: model.name,

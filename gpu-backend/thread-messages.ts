@@ -1,5 +1,6 @@
 import type { EngineLoad } from "./engine/engine-load.ts";
 import type { GenerateEvent, GenerateRequest } from "./engine/generate-request.ts";
+import type { PrefixChanges } from "./engine/kv-cache/prefix-names.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
 import type { StepMeasurements } from "./engine/step-meter.ts";
 
@@ -81,6 +82,8 @@ export type EngineMessage =
       /** When they happened, on the clock that all threads share. */
       readonly atMs: number;
       readonly snapshot: EngineSnapshot;
+      /** What has changed of the gateway's names for what is cached; absent: nothing has. */
+      readonly prefixes?: PrefixChanges;
     }
   /** The last message of a thread that cannot go on. */
   | { readonly kind: "broken"; readonly message: string };

@@ -12,6 +12,8 @@ export interface VerdictListener {
   rejected(requestId: RequestId, rejection: Rejection): void;
   /** A slot is taken back: the request is to be stopped there and offered again. */
   displaced(requestId: RequestId, leaseId: LeaseId): void;
+  /** Something of what a replica has cached has been missed: it is to tell all of it. */
+  askPrefixes(replicaId: ReplicaId): void;
   /** Whoever was to decide is gone, and with it the request that waited there. */
   forgotten(requestId: RequestId): void;
 }

@@ -60,6 +60,7 @@ export class Gateway {
       hopeless: (requestId, leaseId) => this.#hop(() => this.#hopeless(requestId, leaseId)),
       rejected: (requestId, rejection) => this.#hop(() => this.#rejected(requestId, rejection)),
       displaced: (requestId, leaseId) => this.#hop(() => this.#displaced(requestId, leaseId)),
+      askPrefixes: (id) => this.#hop(() => this.#links.get(id)?.replica.tellPrefixesAnew()),
       forgotten: (requestId) => this.#hop(() => this.#forgotten(requestId)),
     });
   }

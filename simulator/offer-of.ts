@@ -1,10 +1,11 @@
 import type { Offer } from "../src/pool/offer.ts";
-import { prefixesOf, promptBytesOf } from "./prompt-shape.ts";
+import { chainOf, promptBytesOf, routeOf } from "./prompt-shape.ts";
 import type { SimulatedCall } from "./simulated-call.ts";
 
 /** A call as it asks for a replica, at first or again. */
 export function offerOf(call: SimulatedCall, nowMs: number): Offer {
   const { spec, index, tenant, arrivedAtMs } = call.options;
+  const chain = chainOf(spec, index);
   return {
     requestId: call.requestId,
     tenantId: tenant.tenantId,
@@ -16,7 +17,8 @@ export function offerOf(call: SimulatedCall, nowMs: number): Offer {
     targets: tenant.targets,
     isStreamed: tenant.isStreamed,
     elapsedMs: nowMs - arrivedAtMs,
-    prefixes: prefixesOf(spec, index),
+    chain,
+    route: routeOf(spec, index, chain),
     excludedReplicaIds: [...call.failedReplicaIds],
     isRetry: call.dispatches > 0,
   };

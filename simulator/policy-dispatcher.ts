@@ -6,6 +6,7 @@ import { LeaseId, ReplicaId } from "../src/protocol/ids.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
 import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
 import type { Policy, PolicyReplica, PolicyRequest } from "./policies/policy.ts";
+import { chainKeyAt, chainLength, NO_CHAIN } from "../src/protocol/prompt-chain.ts";
 import { BYTES_PER_TOKEN } from "./prompt-shape.ts";
 import type { World } from "./world.ts";
 
@@ -126,13 +127,14 @@ export class PolicyDispatcher implements Dispatcher {
   }
 }
 
-function toPolicyRequest({ requestId, tenantId, promptBytes, prefixes }: Offer): PolicyRequest {
-  return {
-    requestId,
-    tenantId,
-    promptTokens: promptBytes / BYTES_PER_TOKEN,
-    prefixes: prefixes.map(({ key, bytes }) => ({ key, tokens: bytes / BYTES_PER_TOKEN })),
-  };
+function toPolicyRequest({ requestId, tenantId, promptBytes, chain }: Offer): PolicyRequest {
+  const promptTokens = promptBytes / BYTES_PER_TOKEN;
+  const { blockRatio } = chain ?? NO_CHAIN;
+  const prefixes = Array.from({ length: chainLength(chain ?? NO_CHAIN) }, (_, index) => ({
+    key: chainKeyAt(chain ?? NO_CHAIN, index),
+    tokens: (index + 1) * blockRatio * promptTokens,
+  }));
+  return { requestId, tenantId, promptTokens, prefixes };
 }
 
 function toPolicyReplica({ replicaIndex, outstanding, report }: KnownReplica): PolicyReplica {

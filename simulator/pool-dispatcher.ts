@@ -160,6 +160,9 @@ export class PoolDispatcher implements Dispatcher {
       case "displace":
         this.#listener.displaced(effect.requestId, effect.leaseId);
         break;
+      case "ask-prefixes":
+        this.#listener.askPrefixes(effect.replicaId);
+        break;
       case "wake":
         this.#wakeAt(effect.atMs);
         break;

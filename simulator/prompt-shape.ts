@@ -1,12 +1,19 @@
-import type { PromptPrefix } from "../src/replicas/prefix-index.ts";
+import { hashText, mix32 } from "../src/base/hash.ts";
+import type { PromptChain } from "../src/protocol/prompt-chain.ts";
+import {
+  CHAIN_BLOCK_BYTES,
+  CHAIN_BLOCKS_MAX,
+  CHAIN_KEY_LENGTH,
+  chainKeyAt,
+  chainLength,
+} from "../src/protocol/prompt-chain.ts";
 import type { ArrivalSpec } from "./workloads/arrival.ts";
 
-/** Prompts are cut behind so many tokens to name what they begin with. */
-const CUT_TOKENS = [
-  128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384, 24_576,
-] as const;
 /** Of English text under common vocabularies. */
 export const BYTES_PER_TOKEN = 4;
+const BLOCK_TOKENS = CHAIN_BLOCK_BYTES / BYTES_PER_TOKEN;
+/** The route goes by this block, counted from 0, as an edge has it. */
+const HEAD_BLOCK = 1;
 
 /** How long a prompt is as text; the gateway is told nothing else about its tokens. */
 export function promptBytesOf(promptTokens: number): number {
@@ -14,23 +21,41 @@ export function promptBytesOf(promptTokens: number): number {
 }
 
 /**
- * Names what a prompt begins with, shortest first. Names agree as far as prompts do: by recorded blocks
+ * Names what a prompt begins with, behind every block. Names agree as far as prompts do: by recorded blocks
  * where there are some, else over the prefix of the group and from there on for turns of one session.
  */
-export function prefixesOf(spec: ArrivalSpec, index: number): PromptPrefix[] {
-  const cuts = CUT_TOKENS.filter((tokens) => tokens <= spec.promptTokens);
-  return cuts.map((tokens) => ({
-    key: `${beginningOf(spec, index, tokens)}/${tokens}`,
-    bytes: promptBytesOf(tokens),
-  }));
+export function chainOf(spec: ArrivalSpec, index: number): PromptChain {
+  const { promptTokens } = spec;
+  const blocks = Math.min(CHAIN_BLOCKS_MAX, Math.floor(promptTokens / BLOCK_TOKENS));
+  let keys = "";
+  let folded = 0;
+  for (let block = 0; block < blocks; block += 1) {
+    const endTokens = (block + 1) * BLOCK_TOKENS;
+    folded = mix32(folded ^ hashText(contentOf(spec, index, endTokens)));
+    keys += keyOf(folded, endTokens);
+  }
+  return { keys, blockRatio: Math.min(1, BLOCK_TOKENS / Math.max(1, promptTokens)) };
 }
 
-function beginningOf(spec: ArrivalSpec, index: number, tokens: number): string {
+/** Names what should meet at one replica: what begins alike, so far as an edge looks. */
+export function routeOf(spec: ArrivalSpec, index: number, chain: PromptChain): string {
+  if (chainLength(chain) > HEAD_BLOCK) return chainKeyAt(chain, HEAD_BLOCK);
+  return contentOf(spec, index, spec.promptTokens);
+}
+
+/** What stands in the prompt up to there and since the block before, as far as it is known to be anywhere else. */
+function contentOf(spec: ArrivalSpec, index: number, endTokens: number): string {
   const { promptBlocks, prefixTokens, prefixGroup, sessionId } = spec;
   if (promptBlocks !== undefined) {
-    const blocks = Math.ceil(tokens / promptBlocks.blockTokens);
-    return promptBlocks.ids.slice(0, blocks).join(" ");
+    const { ids, blockTokens } = promptBlocks;
+    const first = Math.floor((endTokens - BLOCK_TOKENS) / blockTokens);
+    return `blocks ${ids.slice(Math.max(0, first), Math.ceil(endTokens / blockTokens)).join(" ")}`;
   }
-  if (tokens <= prefixTokens) return `group ${prefixGroup}`;
+  if (endTokens <= prefixTokens) return `group ${prefixGroup}`;
   return sessionId === undefined ? `request ${index}` : `session ${sessionId}`;
+}
+
+function keyOf(folded: number, endTokens: number): string {
+  const digits = folded.toString(36) + mix32(folded ^ endTokens).toString(36);
+  return digits.slice(0, CHAIN_KEY_LENGTH).padStart(CHAIN_KEY_LENGTH, "0");
 }

@@ -112,6 +112,7 @@ export class ReplicaLink {
     this.#schedule = new ReportSchedule();
     this.#timerAtMs = Infinity;
     const connection = this.#connection;
+    this.replica.tellPrefixesAnew();
     const { hello } = this.replica;
     world.after(delayMs, () => {
       if (connection === this.#connection) listener.connected(hello);

@@ -1,4 +1,5 @@
 import { paceMs } from "../src/slo/deadlines.ts";
+import { chainOf } from "./prompt-shape.ts";
 import type { ReplicaRequest } from "./replica-request.ts";
 import type { Attempt } from "./simulated-call.ts";
 
@@ -9,7 +10,7 @@ export function replicaRequestOf(
   { nowMs, tellsDeadlines }: { readonly nowMs: number; readonly tellsDeadlines: boolean },
 ): ReplicaRequest {
   const { call, dispatch, attemptId, answerTokenIds } = attempt;
-  const { tenant, spec } = call.options;
+  const { tenant, spec, index } = call.options;
   const tbtTargetMs = paceMs(tenant.targets);
   const deadlineAtMs = nowMs + dispatch.firstTokenBudgetMs;
   return {
@@ -18,6 +19,7 @@ export function replicaRequestOf(
     promptTokenIds,
     answerTokenIds,
     dispatch: dispatch.dispatch,
+    promptChain: chainOf(spec, index),
     ...(tellsDeadlines && deadlineAtMs < Infinity && { firstTokenDeadlineAtMs: deadlineAtMs }),
     ...(tbtTargetMs < Infinity && { tbtTargetMs }),
     ...(spec.isPoisonous === true && { isPoisonous: true }),

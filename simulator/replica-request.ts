@@ -1,4 +1,5 @@
 import type { GenerateEvent } from "../gpu-backend/engine/generate-request.ts";
+import type { PromptChain } from "../src/protocol/prompt-chain.ts";
 
 /** One request as a simulated engine takes it. */
 export interface ReplicaRequest {
@@ -9,6 +10,8 @@ export interface ReplicaRequest {
   readonly answerTokenIds: readonly number[];
   readonly firstTokenDeadlineAtMs?: number;
   readonly tbtTargetMs?: number;
+  /** The `x-gw-chain` header: names of what the prompt begins with. */
+  readonly promptChain?: PromptChain;
   /** The `x-gw-dispatch` header: the pool's epoch and the number of the dispatch. */
   readonly dispatch?: string;
   /** True: the replica fails it at once, without any work. */

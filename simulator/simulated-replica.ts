@@ -7,6 +7,7 @@ import { DispatchTracker, parseDispatchMark } from "../gpu-backend/engine/dispat
 import { Engine } from "../gpu-backend/engine/engine.ts";
 import type { GenerateEvent } from "../gpu-backend/engine/generate-request.ts";
 import { GREEDY_SAMPLING } from "../gpu-backend/engine/generate-request.ts";
+import { PrefixFeed } from "../gpu-backend/engine/prefix-feed.ts";
 import { toReportedState } from "../gpu-backend/engine/reported-load.ts";
 import type { RowResult } from "../gpu-backend/engine/row-result.ts";
 import type { Policy } from "../gpu-backend/engine/scheduling.ts";
@@ -56,6 +57,7 @@ export class SimulatedReplica {
   #isDraining = false;
   #slowdownRatio = 1;
   #dispatches = new DispatchTracker();
+  #prefixFeed = new PrefixFeed();
 
   constructor(options: SimulatedReplicaOptions) {
     this.#options = options;
@@ -81,7 +83,7 @@ export class SimulatedReplica {
     const { profile, endpointUrl, modelId, keepsTbt = false } = this.#options;
     return {
       kind: "hello",
-      protocolVersion: 2,
+      protocolVersion: 3,
       endpointUrl,
       instanceId: `life-${this.#life}`,
       modelId,
@@ -97,14 +99,24 @@ export class SimulatedReplica {
 
   report(sequence: number): ReplicaReport {
     const { world } = this.#options;
+    const changes = this.#engine.takePrefixChanges();
+    if (changes !== undefined) this.#prefixFeed.apply(changes);
+    const cached = this.#prefixFeed.next();
     return {
       kind: "report",
       sequence,
+      ...(cached !== undefined && { cached }),
       ...toReportedState(this.#engine.load(), this.#meter.measurements, world.nowMs, {
         lastDispatch: this.#dispatches.last ?? null,
         draining: this.#isDraining,
       }),
     };
+  }
+
+  /** The pool, or another one, is to be told all that is cached. */
+  tellPrefixesAnew(): void {
+    this.#prefixFeed.restart();
+    this.#options.onChange();
   }
 
   /** A request arrives. Returns false when no process is there to take it. */
@@ -126,6 +138,7 @@ export class SimulatedReplica {
         ...(request.firstTokenDeadlineAtMs !== undefined && {
           firstTokenDeadlineAtMs: request.firstTokenDeadlineAtMs,
         }),
+        ...(request.promptChain !== undefined && { promptChain: request.promptChain }),
         ...(request.tbtTargetMs !== undefined && { tbtTargetMs: request.tbtTargetMs }),
       },
       this.#options.world.nowMs,
@@ -186,6 +199,7 @@ export class SimulatedReplica {
     this.#isUp = true;
     this.#isDraining = false;
     this.#dispatches = new DispatchTracker();
+    this.#prefixFeed = new PrefixFeed();
     this.#meter = warmedUp(this.#options.profile);
     this.#engine = this.#start();
   }

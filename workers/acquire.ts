@@ -1,5 +1,6 @@
 import type { Dispatch, Offer, Outcome, Prospects } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
+import { toChain } from "../src/protocol/prompt-chain.ts";
 import { FAILED } from "../src/slo/attainment.ts";
 import { askAnew } from "./ask-anew.ts";
 import type { Call } from "./call.ts";
@@ -138,7 +139,8 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
     targets: call.tenant.targets,
     isStreamed: call.isStreamed,
     elapsedMs: Math.max(0, nowMs - startedAtMs(call.record)),
-    prefixes: [],
+    route: call.keys.route,
+    chain: toChain(call.keys.hashes, call.keys.promptBytes),
     excludedReplicaIds,
     isRetry: isRetry(call),
     ...(call.record.retryReason !== undefined && { retryReason: call.record.retryReason }),

@@ -13,6 +13,7 @@ import type { RequestPricing } from "../src/tenants/model-price.ts";
 import type { RateStandings } from "../src/tenants/rate-limits.ts";
 import type { TenantShare } from "../src/tenants/share.ts";
 import type { CallWatch } from "./call-watch.ts";
+import type { RequestKeys } from "./request-keys.ts";
 
 /** One request for an operation that has passed every check of its own. */
 export interface CheckedRequest {
@@ -46,7 +47,8 @@ export interface CheckedRequest {
   readonly isPaced: boolean;
   /** Whether another replica is to go on with its answer when one fails under way. */
   readonly isContinuable: boolean;
-  readonly cacheSalt: string;
+  /** By which its prompt is found again. */
+  readonly keys: RequestKeys;
 }
 
 /** A checked request on its way to its answer. */

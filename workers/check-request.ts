@@ -5,7 +5,6 @@ import type { LiveModel } from "../src/tenants/live-configuration.ts";
 import type { RequestPricing } from "../src/tenants/model-price.ts";
 import { shareOf } from "../src/tenants/share.ts";
 import { authenticate } from "./auth.ts";
-import { cacheSaltOf } from "./cache-salt.ts";
 import type { CallRecord, CheckedRequest } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
@@ -13,6 +12,7 @@ import type { PromptSize } from "./prompt-size.ts";
 import { promptSizeOf } from "./prompt-size.ts";
 import { contextLengthProblem } from "./refusal.ts";
 import { requestCounts } from "./request-counts.ts";
+import { requestKeysOf } from "./request-keys.ts";
 import { readRequestBody, upstreamBodyOf } from "./request-body.ts";
 import type { Settings } from "./settings.ts";
 
@@ -44,7 +44,6 @@ export async function checkRequest(
   if (model === undefined) throw new GatewayError({ code: "model_not_found", param: "model" });
   record.modelId = model.modelId;
 
-  const { tenantId } = tenant;
   const { upstreamModel, contextTokens } = model;
   const prompts = outline.prompts.map(promptSizeOf);
   refuseOverlong(prompts, contextTokens, operation);
@@ -68,10 +67,7 @@ export async function checkRequest(
     isContinuable: tenant.continuation === true && outline.isStreamed && outline.choiceCount === 1,
     isPaced: request.headers.get(CLIENT_HEADERS.pace) === "1",
     includeMetrics: request.headers.get(CLIENT_HEADERS.includeMetrics) === "1",
-    cacheSalt: cacheSaltOf(
-      { tenantId, upstreamModel, clientSalt: outline.clientSalt },
-      edge.settings,
-    ),
+    keys: requestKeysOf({ upstreamModel, caching: outline.caching }, access, edge.settings),
   };
 }
 

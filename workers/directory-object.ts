@@ -7,6 +7,7 @@ import type { PoolId, TenantId } from "../src/protocol/ids.ts";
 import type { LivePool, TenantAccess } from "../src/tenants/live-configuration.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "../src/tenants/live-configuration.ts";
 import { OTHER_REQUEST_LABELS, REQUEST_LABELS_MAX } from "../src/protocol/request-labels.ts";
+import { CacheGenerations } from "./cache-generations.ts";
 import type { Env } from "./env.ts";
 import type { CountedRequests } from "./request-counts.ts";
 
@@ -58,7 +59,7 @@ export interface DirectorySummary {
 interface Directory {
   readonly version: number;
   readonly configuration: LiveConfiguration;
-  readonly accessByKeyHash: ReadonlyMap<string, TenantAccess>;
+  readonly accessByKeyHash: ReadonlyMap<string, Omit<TenantAccess, "cacheGeneration">>;
 }
 
 type StoredRow = { version: number; format: number; digest: string; document: string };
@@ -70,6 +71,7 @@ type StoredRow = { version: number; format: number; digest: string; document: st
  */
 export class DirectoryObject extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
+  readonly #generations: CacheGenerations;
   readonly #requests = new LabelCounts(REQUEST_LABELS_MAX, OTHER_REQUEST_LABELS);
   #unknownParameters = 0;
   #directory: Directory | undefined;
@@ -78,6 +80,7 @@ export class DirectoryObject extends DurableObject<Env> {
     super(state, env);
     this.#storage = state.storage;
     this.#storage.sql.exec(SCHEMA);
+    this.#generations = new CacheGenerations(state.storage.sql);
   }
 
   /**
@@ -126,7 +129,17 @@ export class DirectoryObject extends DurableObject<Env> {
     const directory = this.#load();
     if (directory === undefined) return { kind: "unconfigured" };
     const access = directory.accessByKeyHash.get(keyHash);
-    return access === undefined ? { kind: "unknown" } : { kind: "known", access };
+    if (access === undefined) return { kind: "unknown" };
+    const cacheGeneration = this.#generations.of(access.tenant.tenantId);
+    return { kind: "known", access: { ...access, cacheGeneration } };
+  }
+
+  /**
+   * Lets nothing be found any more that was cached for a tenant, as soon as edges ask again. Returns the
+   * generation that begins, or `undefined` for a tenant that the configuration does not have.
+   */
+  async purgeCache(tenantId: TenantId): Promise<number | undefined> {
+    return (await this.hasTenant(tenantId)) ? this.#generations.raise(tenantId) : undefined;
   }
 
   /** What a pool should consist of; undefined for a pool that the configuration does not have. */
@@ -188,14 +201,14 @@ function digestOf(version: number, document: string): string {
 function accessByKeyHash(
   configuration: LiveConfiguration,
   configurationVersion: number,
-): Map<string, TenantAccess> {
+): Directory["accessByKeyHash"] {
   const tenants = new Map(configuration.tenants.map((tenant) => [tenant.tenantId, tenant]));
   const models = new Map(configuration.models.map((model) => [model.modelId, model]));
   return new Map(
     configuration.keys.flatMap(({ hash, tenantId, name, ...validity }) => {
       const tenant = tenants.get(tenantId);
       if (tenant === undefined) return [];
-      const access: TenantAccess = {
+      const access = {
         tenant,
         keyName: name,
         keyHash: hash,

@@ -234,6 +234,9 @@ export class PoolObject extends DurableObject<Env> {
         case "hedge":
           // Whoever asked for it is answered at once.
           break;
+        case "ask-prefixes":
+          this.#links.askPrefixes(effect.replicaId);
+          break;
         case "wake":
           this.#wakeAt(effect.atMs);
           break;

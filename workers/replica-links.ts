@@ -3,7 +3,7 @@ import type { PoolCall } from "../src/pool/pool-call.ts";
 import type { PoolEffect } from "../src/pool/pool-effect.ts";
 import type { Pool } from "../src/pool/pool.ts";
 import type { ReplicaCloseCode, ReplicaFrame } from "../src/protocol/engine-api.ts";
-import { REPLICA_CLOSE_CODES, ReplicaHello } from "../src/protocol/engine-api.ts";
+import { PREFIXES_WANTED, REPLICA_CLOSE_CODES, ReplicaHello } from "../src/protocol/engine-api.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import { PoolId } from "../src/protocol/ids.ts";
 
@@ -102,6 +102,11 @@ export class ReplicaLinks {
     }
     attach(socket, { ...attachmentOf(socket), hello: frame });
     return this.#adopt(socket, frame, nowMs);
+  }
+
+  /** Asks a replica to tell all that it has cached. */
+  askPrefixes(replicaId: ReplicaId): void {
+    this.#socketOf.get(replicaId)?.send(PREFIXES_WANTED);
   }
 
   /** Ends a connection and says why. */

@@ -4,6 +4,7 @@ import type { Dispatch } from "../src/pool/offer.ts";
 import { CONTINUATION_MEMBER } from "../src/protocol/continuation.ts";
 import { ENGINE_HEADERS } from "../src/protocol/headers.ts";
 import type { TenantId } from "../src/protocol/ids.ts";
+import { encodeChain } from "../src/protocol/prompt-chain.ts";
 import { editMembers } from "../src/protocol/json-text.ts";
 import { encodeTraceparent } from "../src/protocol/trace-context.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
@@ -65,8 +66,8 @@ const CANNOT_GO_ON: ReplicaAnswer = {
 };
 
 /** The client's request; a server that keeps namespaces of KV apart is told which one it is. */
-function bodyFor({ upstreamBody, operation, cacheSalt }: Call, { plain }: Dispatch): string {
-  const members = plain && ADAPTERS[plain.engine].namespaceMembers?.(cacheSalt);
+function bodyFor({ upstreamBody, operation, keys }: Call, { plain }: Dispatch): string {
+  const members = plain && ADAPTERS[plain.engine].namespaceMembers?.(keys.cacheSalt);
   // Vectors are of nobody's cache.
   if (members === undefined || operation.name === "embeddings") return upstreamBody;
   return editMembers(upstreamBody, members);
@@ -96,7 +97,10 @@ function ownHeaders(call: Call, dispatch: Dispatch, settings: Settings): Record<
     authorization: `Bearer ${settings.replicaSecret}`,
     [ENGINE_HEADERS.requestId]: call.requestId,
     [ENGINE_HEADERS.tenant]: opaqueTenant(call.tenant.tenantId, settings),
-    [ENGINE_HEADERS.cacheSalt]: call.cacheSalt,
+    [ENGINE_HEADERS.cacheSalt]: call.keys.cacheSalt,
+    ...(call.keys.hashes.length > 0 && {
+      [ENGINE_HEADERS.chain]: encodeChain(call.keys.hashes, call.keys.promptBytes),
+    }),
     ...(call.isStreamed && {
       [ENGINE_HEADERS.deadlineMs]: String(Math.max(0, Math.floor(dispatch.firstTokenBudgetMs))),
     }),

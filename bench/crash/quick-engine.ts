@@ -17,7 +17,7 @@ const PROMPT_TOKENS_MAX = 40;
 /** What a gateway's pool is told of such an engine: that it is quick and has room. */
 const HELLO: Omit<ReplicaHello, "endpointUrl" | "instanceId"> = {
   kind: "hello",
-  protocolVersion: 2,
+  protocolVersion: 3,
   modelId: "sluice-tiny",
   contextTokens: 2048,
   blockTokens: 16,

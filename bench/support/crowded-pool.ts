@@ -141,7 +141,7 @@ export class CrowdedPool {
     this.#pool.connected(
       {
         kind: "hello",
-        protocolVersion: 2,
+        protocolVersion: 3,
         endpointUrl: urlOf(index),
         instanceId: `life-of-${index}`,
         modelId: MODEL,
@@ -168,7 +168,8 @@ export class CrowdedPool {
       targets: TARGETS,
       isStreamed: true,
       elapsedMs: 0,
-      prefixes: [{ key: `route-${this.#offered % 100}`, bytes: 500 }],
+      route: `route-${this.#offered % 100}`,
+      chain: { keys: `prompt${this.#offered % 100}`.padEnd(8, "-"), blockRatio: 0.5 },
       excludedReplicaIds: [],
       isRetry: false,
     };

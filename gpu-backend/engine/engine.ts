@@ -10,6 +10,7 @@ import { IntakeLimits } from "./intake-limits.ts";
 import type { HashBlock } from "./kv-cache/block-chain.ts";
 import type { KvEvent } from "./kv-cache/kv-event-log.ts";
 import type { KvSharesOptions } from "./kv-cache/kv-shares.ts";
+import type { PrefixChanges } from "./kv-cache/prefix-names.ts";
 import { LiveRequests } from "./live-requests.ts";
 import { KvCache } from "./kv-cache/kv-cache.ts";
 import type { Ending } from "./pending-step.ts";
@@ -215,6 +216,11 @@ export class Engine {
   /** The oldest changes of the prefix cache that nobody took yet, at most so many. */
   takeKvEvents(eventsMax: number): KvEvent[] {
     return this.#kvCache.takeEvents(eventsMax);
+  }
+
+  /** What has changed of the gateway's names for what can be hit, since that was taken last. */
+  takePrefixChanges(): PrefixChanges | undefined {
+    return this.#kvCache.takePrefixChanges();
   }
 
   load(): EngineLoad {

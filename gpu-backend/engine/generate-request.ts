@@ -1,3 +1,5 @@
+import type { PromptChain } from "../../src/protocol/prompt-chain.ts";
+
 /** How the next token is chosen; the order of the steps is that of `Sampler.choose`. */
 export interface Sampling {
   /** 0 is greedy; then top-k, top-p, min-p and the seed have no effect. */
@@ -78,6 +80,8 @@ export interface GenerateRequest {
   readonly stopTokenIds: readonly number[];
   /** The KV namespace: requests share cached blocks only under one salt. */
   readonly cacheSalt: string;
+  /** The gateway's names of what the prompt begins with; the gateway is told which of them are cached. */
+  readonly promptChain?: PromptChain;
   /**
    * What the model's weights are adapted with (LoRA); not empty. It is part of the key of every KV
    * block, so that adapters share none. Nothing computes with it yet, and HTTP does not offer it.

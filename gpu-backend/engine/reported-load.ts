@@ -3,7 +3,7 @@ import type { EngineLoad } from "./engine-load.ts";
 import { fadePrefill, type StepMeasurements } from "./step-meter.ts";
 
 /** All of a report but what its connection counts. */
-export type ReportedState = Omit<ReplicaReport, "kind" | "sequence">;
+export type ReportedState = Omit<ReplicaReport, "kind" | "sequence" | "cached">;
 
 /** What a report says beside load and speed. */
 export interface ReportedLink {

@@ -87,7 +87,9 @@ export class Sequence {
     if (request.pooling !== undefined) this.#pooledMean = new PooledMean();
     this.#prefillTokens = this.#tokens.length;
     const namespace = tenantNamespace(request.tenant, request.cacheSalt);
-    this.chain = new BlockChain(options.hashing, namespace, this.#tokens, request.adapter);
+    const { adapter, promptChain: chain } = request;
+    const names = chain && { chain, promptTokens: promptTokens.length };
+    this.chain = new BlockChain(options.hashing, namespace, this.#tokens, { adapter, names });
     this.#awaitsKv = request.awaitsKv === true;
   }
 

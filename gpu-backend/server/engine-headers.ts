@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { ENGINE_HEADERS } from "../../src/protocol/headers.ts";
+import { parseChain, type PromptChain } from "../../src/protocol/prompt-chain.ts";
 import { type DispatchMark, parseDispatchMark } from "../engine/dispatch-tracker.ts";
 import { ProblemError } from "./problem-error.ts";
 
 /** What the gateway says about a request, beside the client's own body. */
 export interface EngineHeaders {
   readonly cacheSalt: string | undefined;
+  readonly promptChain: PromptChain | undefined;
   readonly firstTokenBudgetMs: number | undefined;
   readonly tbtTargetMs: number | undefined;
   readonly tenant: string | undefined;
@@ -29,6 +31,7 @@ export function readEngineHeaders(header: (name: string) => string | undefined):
     cacheSalt: read(header, ENGINE_HEADERS.cacheSalt, "1 to 128 printable characters", (text) =>
       OPAQUE_NAME.test(text) ? text : undefined,
     ),
+    promptChain: read(header, ENGINE_HEADERS.chain, "a length and hashes", parseChain),
     firstTokenBudgetMs: read(header, ENGINE_HEADERS.deadlineMs, "a duration in ms", parseDuration),
     tbtTargetMs: read(header, ENGINE_HEADERS.tbtMs, "a duration in ms above 0", (text) => {
       const durationMs = parseDuration(text);

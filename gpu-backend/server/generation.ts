@@ -109,6 +109,9 @@ export function generateRequests(
     outputTokensMin: parameters.min_tokens,
     stopTokenIds: [...endTokenIds, ...parameters.stop_token_ids],
   };
+  const { promptChain } = arrival.headers;
+  // Of several prompts nobody could say which one it is of.
+  const named = promptChain !== undefined && prompts.length === 1 && { promptChain };
   for (const { promptTokens } of prompts) requireRoom(model, promptTokens, parameters.min_tokens);
   const seed = parameters.sluice_continuation?.seed ?? parameters.seed;
   const firstSeed = seed ?? randomInt(RANDOM_SEEDS);
@@ -118,6 +121,7 @@ export function generateRequests(
       const index = promptIndex * parameters.n + choice;
       return {
         ...shared,
+        ...named,
         ...prompt,
         id: count === 1 ? id : `${id}-${index}`,
         outputTokensMax: Math.min(prompt.outputTokensMax ?? tokensLeft, tokensLeft),

@@ -1,11 +1,13 @@
 import { WebSocket } from "ws";
 import type { Random } from "../../src/base/random.ts";
 import {
+  PREFIXES_WANTED,
   REPLICA_FRAME_BYTES_MAX,
   type ReplicaFrame,
   type ReplicaHello,
 } from "../../src/protocol/engine-api.ts";
 import { monotonicNowMs } from "../clock.ts";
+import type { PrefixFeed } from "../engine/prefix-feed.ts";
 import type { ReportedState } from "../engine/reported-load.ts";
 import type { Log } from "../log.ts";
 import { reconnectDelayMs } from "./reconnect-delay.ts";
@@ -16,6 +18,8 @@ export interface ReportLinkOptions {
   readonly secret: string;
   readonly hello: ReplicaHello;
   readonly readState: () => ReportedState;
+  /** What is cached here. */
+  readonly prefixFeed: PrefixFeed;
   readonly log: Log;
   readonly random: Random;
 }
@@ -75,6 +79,12 @@ export class ReportLink {
     this.#socket = socket;
     let reason = "";
     socket.on("open", () => this.#opened());
+    socket.on("message", (message) => {
+      // Whatever else a pool of another version says is not for this engine.
+      if (String(message) !== PREFIXES_WANTED) return;
+      this.#options.prefixFeed.restart();
+      this.changed();
+    });
     socket.on("pong", () => {
       this.#isAnswered = true;
       // Only now: a pool that accepts and hangs up at once must not be dialled at once.
@@ -88,6 +98,7 @@ export class ReportLink {
     this.#options.log("info", "pool-connected", { poolUrl: this.#options.poolUrl });
     this.#schedule = new ReportSchedule();
     this.#sequence = 0;
+    this.#options.prefixFeed.restart();
     this.#send(this.#options.hello);
     this.#report();
     this.#isAnswered = true;
@@ -107,10 +118,13 @@ export class ReportLink {
     // What waits in the socket already is stale: more behind it would only be stale later.
     if (this.#socket !== undefined && this.#socket.bufferedAmount <= REPLICA_FRAME_BYTES_MAX) {
       this.#sequence += 1;
-      const state = this.#options.readState();
-      this.#send({ kind: "report", sequence: this.#sequence, ...state });
+      const { readState, prefixFeed } = this.#options;
+      const cached = prefixFeed.next();
+      const news = cached !== undefined && { cached };
+      this.#send({ kind: "report", sequence: this.#sequence, ...readState(), ...news });
     }
     this.#schedule.sent(monotonicNowMs());
+    if (this.#options.prefixFeed.hasNews) this.#schedule.changed(monotonicNowMs());
     this.#armReport();
   }
 

@@ -14,16 +14,21 @@ export function ceilingOf(outstanding: number, replicas: number): number {
   });
 }
 
-/** Counts how often a replica is given more than its bounded share of what is outstanding. */
+/**
+ * Counts how often a replica is given more than its bounded share of what is outstanding, once `learningDispatches`
+ * have gone by: a core that believes one of several equals to be faster gives it more.
+ */
 export class BalanceWatch implements DispatchWatch {
   readonly #replicas: number;
+  readonly #learningDispatches: number;
   readonly #replicaOf = new Map<LeaseId, ReplicaId>();
   readonly #outstanding = new Map<ReplicaId, number>();
   dispatches = 0;
   aboveCeiling = 0;
 
-  constructor(replicas: number) {
+  constructor(replicas: number, learningDispatches = 0) {
     this.#replicas = replicas;
+    this.#learningDispatches = learningDispatches;
   }
 
   /** A listener that hears what the given one does, and is counted. */
@@ -52,6 +57,7 @@ export class BalanceWatch implements DispatchWatch {
     this.#outstanding.set(replicaId, outstanding);
     this.#replicaOf.set(leaseId, replicaId);
     this.dispatches += 1;
+    if (this.dispatches <= this.#learningDispatches) return;
     if (outstanding > ceilingOf(this.#replicaOf.size, this.#replicas)) this.aboveCeiling += 1;
   }
 

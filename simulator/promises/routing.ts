@@ -15,6 +15,8 @@ import { CHAT, LASTS_MS, scaled, smallPool, THREE_TENANTS } from "./small-pool.t
 
 const REPLICAS = 4;
 const LOAD_RATIO = 0.6;
+/** In the first seconds engines have fitted a handful of steps, and may take themselves for twice as fast. */
+const LEARNING_DISPATCHES = 100;
 
 const { profiles, basis } = smallPool(REPLICAS);
 
@@ -71,7 +73,7 @@ function affinityOf(options: PromiseOptions, createPolicy?: () => Policy): Affin
     workload: steady(basis, { loadRatio: LOAD_RATIO, profiles: [CODE] }),
     warmUpMs: 0,
     createWatch: () => {
-      const watch = new BalanceWatch(REPLICAS);
+      const watch = new BalanceWatch(REPLICAS, LEARNING_DISPATCHES);
       watches.push(watch);
       return watch;
     },

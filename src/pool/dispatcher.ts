@@ -47,7 +47,7 @@ export class Dispatcher {
 
   #give(
     request: PoolRequest,
-    { replica, cachedTokens, foreseen }: Option,
+    { replica, foundTokens, cachedTokens, foreseen }: Option,
     charge: Pick<Lease, "account" | "costMs" | "chargedMs" | "isCharged" | "isHedge">,
     nowMs: number,
   ): Lease {
@@ -64,7 +64,9 @@ export class Dispatcher {
     const known = { leaseId, tenantId, modelId, dispatchNumber, ...expected };
     const promised = { tpotMs: targets.tpot?.limitMs, tbtMs: targets.tbtMaxMs };
     replica.take({ ...known, ...promised, expectedOutputTokens: outputTokens }, nowMs);
-    replica.prefixes.note(offer.prefixes);
+    if (offer.chain !== undefined) {
+      replica.prefixes.note(offer.chain, { isForeign: replica.plain !== undefined, nowMs });
+    }
     const { replicaId } = replica;
     const lease: Lease = {
       ...known,
@@ -72,6 +74,7 @@ export class Dispatcher {
       requestId,
       replicaId,
       promptBytes: offer.promptBytes,
+      foundTokens,
       emittedTokens,
       outputTokens,
       outputTokensHigh,

@@ -34,7 +34,7 @@ export function toPoolRequest(
     promptTokens,
     promptTokensMin: knownTokens ?? parts.tokenEstimate.tokensAtLeast(promptBytes),
     emittedTokens,
-    routeHash: hashText(offer.prefixes[0]?.key ?? ""),
+    routeHash: hashText(offer.route ?? ""),
     offeredAtMs: nowMs,
     isInProfile: false,
     ladderTaken: 0,

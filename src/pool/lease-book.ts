@@ -18,6 +18,8 @@ export interface Lease {
   /** As they were expected; those emitted before are among what is prefilled, and no part of the output. */
   readonly promptTokens: number;
   readonly emittedTokens: number;
+  /** Of the prompt, what should be cached there, and as how much that was counted. */
+  readonly foundTokens: number;
   readonly cachedTokens: number;
   readonly outputTokens: number;
   /** What one in ten has more than. */

@@ -1,7 +1,7 @@
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
+import type { PromptChain } from "../protocol/prompt-chain.ts";
 import type { OverloadLadder } from "../admission/overload-ladder.ts";
-import type { PromptPrefix } from "../replicas/prefix-index.ts";
 import type { PlainServer } from "../replicas/replica-state.ts";
 import type { Attainment } from "../slo/attainment.ts";
 import type { SloTargets } from "../slo/targets.ts";
@@ -34,8 +34,10 @@ export interface Offer {
   readonly isStreamed: boolean;
   /** What of the targets' time is spent already, counted to this call. */
   readonly elapsedMs: number;
-  /** What the prompt begins with, shortest first, under the tenant's own keys; may be empty. */
-  readonly prefixes: readonly PromptPrefix[];
+  /** What the prompt begins with, in names that are the tenant's own; absent: nobody can say. */
+  readonly chain?: PromptChain;
+  /** Requests that should meet at one replica have the same; absent: there is no such. */
+  readonly route?: string;
   /** Replicas that failed this request before. */
   readonly excludedReplicaIds: readonly ReplicaId[];
   /** True when it was dispatched before: it counts once, whatever became of that. */

@@ -25,6 +25,8 @@ import type { ReplicaWaits } from "./replica-waits.ts";
 /** A replica that a request could be sent to, and what is foreseen of it there. */
 export interface Option extends Candidate {
   readonly replica: Replica;
+  /** Of the prompt, what should be cached there, and as how much that counts. */
+  readonly foundTokens: number;
   readonly cachedTokens: number;
   readonly foreseen: { readonly ttft: PastForecast; readonly tpot: ForeseenPace };
   headroomRatio: number;
@@ -128,11 +130,12 @@ export class Placement {
   #optionOf(request: PoolRequest, replica: Replica, load: ReplicaLoad, nowMs: number): Option {
     const { offer, promptTokens, outputTokens } = request;
     const limits = this.#limitsAt(request, nowMs);
-    const hitRatio = replica.prefixes.hitBytes(offer.prefixes) / Math.max(1, offer.promptBytes);
-    const cachedTokens = Math.floor(Math.min(1, hitRatio) * promptTokens);
+    const { prefixes, profile } = replica;
+    const namedTokens = promptTokens - request.emittedTokens;
+    const foundTokens = prefixes.hitRatio(offer.chain, nowMs) * namedTokens;
+    const cachedTokens = Math.floor(prefixes.trustRatio * foundTokens);
     const waits = this.#parts.waits.of(replica, load, promptTokens - cachedTokens, nowMs);
     const forecast = forecastLatency({ promptTokens, cachedTokens, outputTokens }, load, waits);
-    const { profile } = replica;
     const { tenantId } = offer;
     // Written out here and below: spreads would be most of what a decision costs.
     const ofTtft = { profile, tenantId, outputTokens, targetMs: limits.ttftLimitMs };
@@ -165,6 +168,7 @@ export class Placement {
       replicaId: replica.replicaId,
       tighteningRatio: tighteningRatioOf(limits.tpotLimitMs, load),
       replica,
+      foundTokens,
       cachedTokens,
       uncachedTokens: promptTokens - cachedTokens,
       foreseen,

@@ -121,7 +121,9 @@ export class Pool {
   report(replicaId: ReplicaId, report: ReplicaReport, nowMs: number): PoolEffect[] {
     const replica = this.#parts.replicas.get(replicaId);
     if (replica?.report(report, { epoch: this.#epoch, nowMs }) !== true) return [];
-    return this.#attend(nowMs, replica);
+    const isWhole = replica.toldPrefixes(report, nowMs);
+    const effects = this.#attend(nowMs, replica);
+    return isWhole ? effects : [{ kind: "ask-prefixes", replicaId }, ...effects];
   }
 
   /** A server that is not ours has been asked how it is, and has said so; nothing, if it did not answer. */

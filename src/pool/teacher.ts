@@ -73,8 +73,11 @@ export class Teacher {
 
   #learnTokens(lease: Lease, outcome: Outcome, isOver: boolean, nowMs: number): void {
     const { intake, replicas, waits } = this.#parts;
-    const { promptTokens, outputTokens, decodeMs } = outcome;
+    const { promptTokens, cachedTokens, outputTokens, decodeMs } = outcome;
     const { promptBytes } = lease;
+    if (cachedTokens !== undefined && !lease.isLost) {
+      replicas.get(lease.replicaId)?.prefixes.learnHit(lease.foundTokens, cachedTokens);
+    }
     if (promptTokens !== undefined) {
       intake.tokenEstimate.learn({ promptBytes, promptTokens }, nowMs);
     }

@@ -1,9 +1,10 @@
 import * as z from "zod";
+import { CHAIN_KEY_LENGTH } from "./prompt-chain.ts";
 
 const Count = z.int().min(0);
 
 /** Raised when a frame changes incompatibly; a pool closes connections of another version. */
-export const REPLICA_PROTOCOL_VERSION = 2;
+export const REPLICA_PROTOCOL_VERSION = 3;
 
 /** First frame of a replica on its WebSocket to the pool: who it is and what it can hold. */
 export const ReplicaHello = z.object({
@@ -38,6 +39,30 @@ const StepCost = z.object({
   sequenceMs: Milliseconds,
   kvTokenMs: Milliseconds,
 });
+
+/** Names of beginnings that one report tells at most; the next one, soon, tells the rest. */
+export const REPORTED_PREFIXES_MAX = 1_500;
+
+/** Names without gaps between them. */
+const PrefixKeys = z
+  .string()
+  .max(REPORTED_PREFIXES_MAX * CHAIN_KEY_LENGTH)
+  .regex(/^[A-Za-z0-9_-]*$/)
+  .refine((keys) => keys.length % CHAIN_KEY_LENGTH === 0, "names of one length");
+
+/** What has changed of the beginnings of prompts that a replica has cached, by the names in `x-gw-chain`. */
+const CachedPrefixes = z.object({
+  /** One more each time; where one is missing, changes are. */
+  sequence: z.int().min(1),
+  /** True: whatever was told before is void. */
+  isWhole: z.boolean(),
+  stored: PrefixKeys,
+  removed: PrefixKeys,
+});
+export type CachedPrefixes = z.infer<typeof CachedPrefixes>;
+
+/** What a pool says on a replica's connection, if anything: that it has missed something of these. */
+export const PREFIXES_WANTED = "prefixes";
 
 /**
  * What a replica says about itself: on change, coalesced to 100 ms, and at least every 500 ms.
@@ -76,6 +101,8 @@ export const ReplicaReport = z.object({
   lastDispatch: z.object({ epoch: z.string().max(64), number: z.int().min(1) }).nullable(),
   /** True while the replica finishes what it has and takes nothing new. */
   draining: z.boolean(),
+  /** Absent where nothing has changed since the last report. */
+  cached: CachedPrefixes.exactOptional(),
 });
 export type ReplicaReport = z.infer<typeof ReplicaReport>;
 

@@ -7,6 +7,7 @@ import {
   optional,
   withDefault,
 } from "./parameter-schemas.ts";
+import { CACHE_PARAMETERS } from "./request-caching.ts";
 import { faultOf } from "./validation.ts";
 
 /** Answers to one prompt; each of them runs as a request of its own. */
@@ -127,6 +128,7 @@ export const EDGE_PARAMETERS = {
   stream: optional(z.boolean()),
   stream_options: optional(z.looseObject({ include_usage: optional(z.boolean()) })),
   cache_salt: CacheSalt,
+  ...CACHE_PARAMETERS,
 };
 
 const Generation = z.object(GENERATION_PARAMETERS);

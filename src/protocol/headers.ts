@@ -5,6 +5,8 @@ export const ENGINE_HEADERS = {
   tenant: "x-gw-tenant",
   /** The KV namespace: the engine makes it the parent of block 0. */
   cacheSalt: "x-gw-cache-salt",
+  /** What the prompt begins with, as `encodeChain` writes it: under these names the replica tells what it has cached. */
+  chain: "x-gw-chain",
   /** How urgent the request is: an integer, lower is more urgent, 0 is ordinary. */
   priority: "x-gw-priority",
   /** What is left of the first-token budget when the request is sent: a duration in ms. */

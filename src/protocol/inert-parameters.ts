@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { onlyNeutral, optional } from "./parameter-schemas.ts";
+import { CACHE_PARAMETERS } from "./request-caching.ts";
 import { faultOf } from "./validation.ts";
 
 const METADATA_PAIRS_MAX = 16;
@@ -18,14 +19,11 @@ const Metadata = z
 const IGNORED = {
   metadata: optional(Metadata),
   prediction: optional(AnyObject),
-  prompt_cache_key: optional(z.string().max(1024)),
-  prompt_cache_options: optional(AnyObject),
-  prompt_cache_retention: optional(z.enum(["in_memory", "24h"])),
+  ...CACHE_PARAMETERS,
   reasoning_effort: optional(z.enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
   safety_identifier: optional(z.string().max(64)),
   service_tier: optional(z.enum(["auto", "default", "flex", "scale", "priority", "fast"])),
   store: optional(z.boolean()),
-  user: optional(z.string()),
   verbosity: optional(z.enum(["low", "medium", "high"])),
   web_search_options: optional(AnyObject),
 };

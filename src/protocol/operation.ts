@@ -4,6 +4,9 @@ import { CompletionRequest, CompletionRequestShape } from "./completion.ts";
 import { EmbeddingsRequest, EmbeddingsRequestShape } from "./embeddings.ts";
 import type { ModelId } from "./ids.ts";
 import { InertChatParameters, InertCompletionParameters } from "./inert-parameters.ts";
+import { chatParts, hasCacheMarks, textParts } from "./prompt-parts.ts";
+import type { RequestCaching } from "./request-caching.ts";
+import { cachingOf } from "./request-caching.ts";
 import type { TextInput } from "./text-input.ts";
 import type { UpstreamUsage } from "./upstream-answer.ts";
 import type { RequestSchemas } from "./unknown-parameters.ts";
@@ -23,8 +26,7 @@ export interface RequestOutline {
   readonly isStreamed: boolean;
   /** As the client wrote them. */
   readonly streamOptions: { readonly include_usage?: boolean | undefined } | undefined;
-  /** The client's own narrowing of its cache. */
-  readonly clientSalt: string | undefined;
+  readonly caching: RequestCaching;
   /** Parameters that the API does not have: replicas get them all the same. */
   readonly unknownParameterCount: number;
 }
@@ -64,6 +66,7 @@ export const CHAT: Operation = {
     ...outlineOfGeneration(chat, 1),
     prompts: [{ kind: "text", text: chat.messages.map(messageText).join("") }],
     outputTokensMax: requestedOutputTokensMax(chat),
+    caching: cachingOf(chat, { parts: chatParts(chat), hasMarks: hasCacheMarks(chat) }),
   })),
   readAnswer: readCompletion,
 };
@@ -78,6 +81,7 @@ export const TEXT_COMPLETION: Operation = {
     prompts: completion.prompt,
     // Without output there is a first step all the same.
     outputTokensMax: Math.max(1, completion.max_tokens),
+    caching: cachingOf(completion, { parts: partsOf(completion.prompt), hasMarks: false }),
   })),
   readAnswer: readCompletion,
 };
@@ -87,19 +91,16 @@ export const EMBEDDINGS: Operation = {
   name: "embeddings",
   path: "/v1/embeddings",
   promptParameter: "input",
-  outline: outlineBy(
-    EmbeddingsRequestShape,
-    INPUTS,
-    ({ model, input, cache_salt: clientSalt }) => ({
-      modelId: model,
-      prompts: input,
-      outputTokensMax: 1,
-      choiceCount: 1,
-      isStreamed: false,
-      streamOptions: undefined,
-      clientSalt,
-    }),
-  ),
+  outline: outlineBy(EmbeddingsRequestShape, INPUTS, ({ model, input, cache_salt }) => ({
+    modelId: model,
+    prompts: input,
+    outputTokensMax: 1,
+    choiceCount: 1,
+    isStreamed: false,
+    streamOptions: undefined,
+    // Vectors are computed over whole texts: none of their blocks is read.
+    caching: cachingOf({ cache_salt }, { parts: [], hasMarks: false }),
+  })),
   readAnswer: (body) => {
     const parsed = UpstreamEmbeddings.safeParse(body);
     return parsed.success ? { usage: parsed.data.usage } : undefined;
@@ -122,7 +123,7 @@ function outlineBy<Schema extends z.ZodType>(
 }
 
 function outlineOfGeneration(
-  request: Pick<ChatRequestShape, "model" | "n" | "stream" | "stream_options" | "cache_salt">,
+  request: Pick<ChatRequestShape, "model" | "n" | "stream" | "stream_options">,
   promptCount: number,
 ) {
   return {
@@ -130,8 +131,13 @@ function outlineOfGeneration(
     choiceCount: promptCount * (request.n ?? 1),
     isStreamed: request.stream === true,
     streamOptions: request.stream_options,
-    clientSalt: request.cache_salt,
   };
+}
+
+/** Where there are several, a replica is chosen for all of them, and no beginning is theirs. */
+function partsOf(prompts: readonly TextInput[]) {
+  const [prompt, ...others] = prompts;
+  return prompt === undefined || others.length > 0 ? [] : textParts(prompt);
 }
 
 /** A chat and a completion that come whole look alike, as far as the gateway reads them. */

@@ -1,6 +1,7 @@
 import { assert } from "../base/assert.ts";
 import type { LeaseId, ReplicaId } from "../protocol/ids.ts";
 import type { ReplicaOptions, ReplicaSettings, ReplicaState } from "./replica-state.ts";
+import { prefixKeysMaxOf } from "./prefix-index.ts";
 import { Replica } from "./replica.ts";
 
 export interface ReplicaSetOptions extends ReplicaOptions {
@@ -31,10 +32,14 @@ export class ReplicaSet implements Iterable<Replica> {
   readonly #replicas = new Map<ReplicaId, Replica>();
 
   constructor(options: ReplicaSetOptions, state: ReplicaSetState = new Map()) {
+    const prefixKeysMax = prefixKeysMaxOf(state.size);
     this.#options = options;
     this.state = state;
     for (const [replicaId, replicaState] of state) {
-      this.#replicas.set(replicaId, new Replica(replicaState.settings, options, replicaState));
+      this.#replicas.set(
+        replicaId,
+        new Replica(replicaState.settings, { prefixKeysMax, ...options }, replicaState),
+      );
     }
   }
 
@@ -55,6 +60,8 @@ export class ReplicaSet implements Iterable<Replica> {
       if (known === undefined) this.#add(settings);
       else known.configure(settings);
     }
+    const prefixKeysMax = this.#options.prefixKeysMax ?? prefixKeysMaxOf(this.#replicas.size);
+    for (const { prefixes } of this.#replicas.values()) prefixes.limitTo(prefixKeysMax);
   }
 
   get(replicaId: ReplicaId): Replica | undefined {

@@ -6,6 +6,7 @@ import type { ReplicaId } from "../protocol/ids.ts";
 import type { HealthOptions, ReplicaHealthState } from "./health.ts";
 import type { PrefillBacklogState } from "./prefill-backlog.ts";
 import type { PrefixIndexState } from "./prefix-index.ts";
+import { newPrefixIndexState } from "./prefix-index.ts";
 import type { ResidentsState } from "./residents.ts";
 import type { SpeedFactorState } from "./speed-factor.ts";
 
@@ -91,7 +92,7 @@ export function newReplicaState(settings: ReplicaSettings): ReplicaState {
     releasedKvTokens: 0,
     residents: { requests: new Map(), sentNumber: 0, acknowledgedNumber: 0 },
     health: { failures: 0, stalls: [], ejections: 0 },
-    prefixes: new Map(),
+    prefixes: newPrefixIndexState(),
     speed: { logRatio: 0 },
     prefillTime: { weight: 0 },
     backlog: { tokens: 0, atMs: 0 },
@@ -112,4 +113,12 @@ export function slotsOf({ hello, settings, signals }: ReplicaState): number {
   if (hello === undefined || hello.sequencesMax === 0) return 0;
   const held = hello.sequencesMax + hello.queueMax;
   return Math.min(held, settings.requestsMax ?? held);
+}
+
+/** Names the kind of replica: those of one kind load and run the same. */
+export function profileOf({ hello, settings }: ReplicaState): string {
+  if (settings.plain !== undefined) return "plain";
+  if (hello === undefined) return "unknown";
+  const pacing = hello.keepsTbt ? " paced" : "";
+  return `${hello.modelId} ${hello.sequencesMax}x${hello.batchTokensMax}${pacing}`;
 }

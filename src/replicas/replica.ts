@@ -17,7 +17,7 @@ import type {
   ReplicaSettings,
   ReplicaState,
 } from "./replica-state.ts";
-import { newReplicaState, slotsOf } from "./replica-state.ts";
+import { newReplicaState, profileOf, slotsOf } from "./replica-state.ts";
 import type { ResidentRequest, SentRequest } from "./residents.ts";
 import { Residents } from "./residents.ts";
 import type { PredictedDuration } from "./speed-factor.ts";
@@ -74,11 +74,7 @@ export class Replica {
 
   /** Names the kind of replica this is: forecasts err alike on all that load and run the same. */
   get profile(): string {
-    const { hello } = this.state;
-    if (this.plain !== undefined) return "plain";
-    if (hello === undefined) return "unknown";
-    const pacing = hello.keepsTbt ? " paced" : "";
-    return `${hello.modelId} ${hello.sequencesMax}x${hello.batchTokensMax}${pacing}`;
+    return profileOf(this.state);
   }
 
   /** Kept over a broken connection, not over a restart. */
@@ -157,6 +153,7 @@ export class Replica {
   /** Takes the replica out of service; what runs there may finish. It would have to report anew. */
   remove(): void {
     this.state.isRemoved = true;
+    this.prefixes.forget();
     this.#forgetReport();
     this.disconnect();
   }
@@ -218,12 +215,16 @@ export class Replica {
    * do beyond our own requests is somebody else's.
    */
   told(said: EngineSignals, nowMs: number): void {
-    const { state } = this;
     if (this.plain === undefined) return;
-    state.signals = { said, atMs: nowMs };
+    this.state.signals = { said, atMs: nowMs };
     const requests = (said.running ?? 0) + (said.queued ?? 0);
-    state.strangers = Math.max(0, requests - this.outstanding);
+    this.state.strangers = Math.max(0, requests - this.outstanding);
     this.#loads.changed();
+  }
+
+  /** Takes in what a report tells of its cache; false where the replica has to tell all of it anew. */
+  toldPrefixes({ cached }: ReplicaReport, nowMs: number): boolean {
+    return cached === undefined || this.prefixes.told(cached, nowMs);
   }
 
   /**

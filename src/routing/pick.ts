@@ -24,7 +24,7 @@ const TIGHTENING_WEIGHT = 0.25;
 /** How to pick. */
 export interface PickOptions {
   readonly random: Random;
-  /** Share of the picks that go to any open replica, so that what is believed of it stays tested. */
+  /** Share of the picks that go to any open replica where it is no more work, so that what is believed of it stays tested. */
   readonly explorationRatio: number;
   /** A report older than this no longer tells the best replica from the others. */
   readonly staleAfterMs: number;
@@ -51,7 +51,8 @@ export function pickReplica<Choice extends Candidate>(
   if (probes.length > 0) return bestOf(probes, random);
   const open = openOf(candidates);
   if (open.length <= 1) return open[0];
-  if (random() < explorationRatio) return drawn(open, random);
+  // Not where it would be more work: a session that is tried out elsewhere has moved there.
+  if (random() < explorationRatio) return drawn(ofLeastWork(open), random);
   const best = bestOf(open, random);
   // Everybody's best by the same old news would get everybody's requests until the next report.
   // One of two drawn by chance is nearly as good and never a crowd (Mitzenmacher, 2000).
@@ -72,11 +73,7 @@ function openOf<Choice extends Candidate>(candidates: readonly Choice[]): readon
  */
 function bestOf<Choice extends Candidate>(open: readonly Choice[], random: Random): Choice {
   let equals = lowest(open, missingHeadroom, (least) => least + NEAR_HEADROOM_RATIO);
-  equals = lowest(
-    equals,
-    ({ uncachedTokens }) => uncachedTokens,
-    (least) => least * (1 + NEAR_WORK.ratio) + NEAR_WORK.tokens,
-  );
+  equals = ofLeastWork(equals);
   equals = lowest(equals, ttftMsOf, (least) => least * (1 + NEAR_TTFT_RATIO));
   equals = lowest(equals, loadWithOneMore, exactly);
   equals = lowest(equals, distance, exactly);
@@ -91,6 +88,14 @@ const ttftMsOf = ({ ttftMs }: Candidate) => ttftMs;
 const loadWithOneMore = (candidate: Candidate) => (candidate.sequences + 1) / capacityOf(candidate);
 const distance = ({ rendezvous }: Candidate) => -rendezvous;
 const exactly = (least: number) => least;
+
+function ofLeastWork<Choice extends Candidate>(choices: readonly Choice[]): readonly Choice[] {
+  return lowest(
+    choices,
+    ({ uncachedTokens }) => uncachedTokens,
+    (least) => least * (1 + NEAR_WORK.ratio) + NEAR_WORK.tokens,
+  );
+}
 
 function lowest<Choice extends Candidate>(
   choices: readonly Choice[],

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { ENGINES, isEngine } from "../protocol/engine-kind.ts";
+import { CacheSection } from "./cache-section.ts";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import { PRICE_MICROS_MAX } from "./model-price.ts";
@@ -207,6 +208,7 @@ export const TenantSection = section({
     isBand(found) ? found : undefined,
   ).exactOptional(),
   limits: LimitsSection.exactOptional(),
+  cache: CacheSection.exactOptional(),
   timeouts: TimeoutsSection.exactOptional(),
   shards: countNotation("objects", { min: 1, max: shardsMax }).exactOptional(),
   attempts: countNotation("attempts", { min: attemptsMin, max: attemptsMax }).exactOptional(),

@@ -43,7 +43,7 @@ const SECTIONS: ReadonlyMap<string, Section> = new Map([
     "tenants.*",
     {
       known: Object.keys(TenantSection.shape),
-      notYet: ["classes", "overload", "cache", "aliases", "cors"],
+      notYet: ["classes", "overload", "aliases", "cors"],
     },
   ],
   ["tenants.*.share", { known: Object.keys(ShareSection.shape), notYet: [] }],

@@ -2,6 +2,7 @@ import type * as z from "zod";
 import { assert } from "../base/assert.ts";
 import type { SloTargets } from "../slo/targets.ts";
 import { BUILT_IN_CLASSES } from "../slo/targets.ts";
+import { resolveCache } from "./cache-section.ts";
 import type {
   KeySection,
   LimitsSection,
@@ -77,6 +78,7 @@ function resolve(
         targets,
         shares: sharesByTenant.get(tenantId) ?? [],
         ...limitsMaxOf(tenant.limits),
+        ...resolveCache(tenant.cache),
         ...(tenant.timeouts !== undefined && { timeouts: resolveTimeouts(tenant.timeouts) }),
         ...(attemptsMax !== undefined && { attemptsMax }),
         ...(shards > 1 && { shards }),

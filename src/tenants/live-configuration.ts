@@ -2,6 +2,7 @@ import * as z from "zod";
 import { ENGINES } from "../protocol/engine-kind.ts";
 import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
 import { ANSWER_MS_MAX } from "../slo/answer-span.ts";
+import { LiveCache } from "./cache-section.ts";
 import { EndpointUrl } from "./endpoint-url.ts";
 import { ModelPrice } from "./model-price.ts";
 import { isSecretName } from "./secret-name.ts";
@@ -167,6 +168,8 @@ export const LiveTenant = z.strictObject({
   /** Objects that it is spread over; absent: one. */
   shards: z.int().min(2).max(CONFIGURATION_LIMITS.shardsMax).exactOptional(),
   timeouts: LiveTimeouts.exactOptional(),
+  /** Absent: `CACHE_DEFAULTS`. */
+  cache: LiveCache.exactOptional(),
   /** Replicas that one call may be given to. */
   attemptsMax: z
     .int()
@@ -213,6 +216,8 @@ export interface TenantAccess {
   readonly keyName: string;
   /** The hash under which the key was found, so that the asker can compare it in constant time. */
   readonly keyHash: string;
+  /** Of what is cached for the tenant: what was cached in an earlier one is not found any more. */
+  readonly cacheGeneration: number;
   /** The tenant's models, in the tenant's order. */
   readonly models: readonly LiveModel[];
   readonly notBeforeAtMs?: number;

@@ -49,7 +49,6 @@ export function anOffer(name: string, change: Partial<Offer> = {}): Offer {
     targets: firstTokenWithin(1000),
     isStreamed: true,
     elapsedMs: 0,
-    prefixes: [],
     excludedReplicaIds: [],
     isRetry: false,
     outputTokensMax: 20,

@@ -23,7 +23,7 @@ export function settingsOf(index: number, change: Partial<ReplicaSettings> = {})
 export function aHello(index: number, change: Partial<ReplicaHello> = {}): ReplicaHello {
   return {
     kind: "hello",
-    protocolVersion: 2,
+    protocolVersion: 3,
     endpointUrl: urlOf(index),
     instanceId: `life-1-of-${index}`,
     modelId: "sluice-tiny",

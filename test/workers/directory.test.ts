@@ -42,6 +42,7 @@ describe("DirectoryObject", () => {
         keyHash: hashOfKey(TEST_KEY),
         models: configuration.models,
         expiresAtMs: 7,
+        cacheGeneration: 0,
         configurationVersion: 1,
       },
     });

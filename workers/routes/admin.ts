@@ -11,6 +11,7 @@ import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { orThrow, readJsonObject } from "../json-body.ts";
 import { settingsOf } from "../settings.ts";
+import { purgeCache } from "./cache-purge.ts";
 import { exportUsage } from "./usage-export.ts";
 
 const ApplyRequest = z.strictObject({
@@ -35,6 +36,10 @@ export const adminRoutes = new Hono<EdgeContext>()
   .get("/tenants/:tenant/usage", exportUsage)
   .all("/tenants/:tenant/usage", () =>
     errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }),
+  )
+  .post("/tenants/:tenant/cache/purge", purgeCache)
+  .all("/tenants/:tenant/cache/purge", () =>
+    errorResponse({ code: "method_not_allowed" }, { allow: "POST" }),
   )
   .get("/pools/:pool", describePool)
   .all("/pools/:pool", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))

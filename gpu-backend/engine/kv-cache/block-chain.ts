@@ -1,4 +1,6 @@
 import { assert } from "../../../src/base/assert.ts";
+import type { PromptChain } from "../../../src/protocol/prompt-chain.ts";
+import { chainKeyAt, chainLength } from "../../../src/protocol/prompt-chain.ts";
 
 /**
  * Hashes the tokens of one full block onto its parent's hash; `adapter` names what the weights were
@@ -32,6 +34,15 @@ export function tenantNamespace(tenant: string, cacheSalt: string): string {
   return `${tenant.length}:${tenant}${cacheSalt}`;
 }
 
+/** What some sequences have and most have not. */
+export interface ChainExtras {
+  readonly adapter?: string | undefined;
+  /** The gateway's names of what the prompt begins with, and how many tokens the prompt has. */
+  readonly names?: { readonly chain: PromptChain; readonly promptTokens: number } | undefined;
+}
+
+const NO_NAMES: ReadonlyMap<number, readonly string[]> = new Map();
+
 /**
  * The hashes of one sequence's full blocks, computed when first asked for and kept. Each covers
  * all tokens before it, so that equal hashes mean equal prefixes.
@@ -41,6 +52,7 @@ export class BlockChain {
   readonly #root: string;
   readonly #tokens: readonly number[];
   readonly #adapter: string | undefined;
+  readonly #namesByBlock: ReadonlyMap<number, readonly string[]>;
   readonly #hashes: string[] = [];
 
   /**
@@ -51,12 +63,18 @@ export class BlockChain {
     hashing: BlockHashing,
     namespace: string,
     tokens: readonly number[],
-    adapter?: string,
+    { adapter, names }: ChainExtras = {},
   ) {
     this.#hashing = hashing;
     this.#root = namespaceRoot(hashing.modelRevision, namespace);
     this.#tokens = tokens;
     this.#adapter = adapter;
+    this.#namesByBlock = names === undefined ? NO_NAMES : namesByBlock(names, hashing.blockTokens);
+  }
+
+  /** The gateway's names of beginnings that end in the block with this index. */
+  namesAt(blockIndex: number): readonly string[] {
+    return this.#namesByBlock.get(blockIndex) ?? [];
   }
 
   get fullBlocks(): number {
@@ -77,4 +95,23 @@ export class BlockChain {
     assert(hash !== undefined, "A block index is not negative");
     return hash;
   }
+}
+
+/**
+ * Finds the block in which each beginning ends. Names count bytes and blocks count tokens: a text is taken
+ * to have as many bytes a token everywhere, so a name may stand a block too early or too late.
+ */
+function namesByBlock(
+  { chain, promptTokens }: { readonly chain: PromptChain; readonly promptTokens: number },
+  blockTokens: number,
+): ReadonlyMap<number, readonly string[]> {
+  const byBlock = new Map<number, string[]>();
+  for (let index = 0; index < chainLength(chain); index += 1) {
+    const endTokens = Math.min(1, (index + 1) * chain.blockRatio) * promptTokens;
+    const block = Math.max(0, Math.ceil(endTokens / blockTokens) - 1);
+    const names = byBlock.get(block) ?? [];
+    byBlock.set(block, names);
+    names.push(chainKeyAt(chain, index));
+  }
+  return byBlock;
 }

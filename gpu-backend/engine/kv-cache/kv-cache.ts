@@ -4,6 +4,7 @@ import { type Holding, Holdings } from "./holdings.ts";
 import { type KvEvent, KvEventLog } from "./kv-event-log.ts";
 import { KvShares, type KvSharesOptions } from "./kv-shares.ts";
 import { PrefixCache } from "./prefix-cache.ts";
+import { type PrefixChanges, PrefixNames } from "./prefix-names.ts";
 import {
   countAdmission,
   NO_PREFIX_STATISTICS,
@@ -52,6 +53,7 @@ export class KvCache {
   readonly #shares: KvShares;
   readonly #log: KvEventLog | undefined;
   readonly #prefixes: PrefixCache;
+  readonly #names = new PrefixNames();
   readonly #isCaching: boolean;
   readonly #holdings = new Holdings();
   #statistics = NO_PREFIX_STATISTICS;
@@ -65,7 +67,13 @@ export class KvCache {
     if (options.logsEvents === true) {
       this.#log = new KvEventLog(EVENTS_PER_BLOCK_MAX * options.blockCount);
     }
-    this.#prefixes = new PrefixCache(this.#log);
+    this.#prefixes = new PrefixCache({
+      add: (event, storedHashes) => {
+        this.#log?.add(event, storedHashes);
+        if (event.kind === "removed") this.#names.remove(event.hash);
+        if (event.kind === "all-cleared") this.#names.clear();
+      },
+    });
   }
 
   get blockCount(): number {
@@ -138,7 +146,11 @@ export class KvCache {
     const availableBlocks = this.#shares.availableBlocks(share) - freeHits;
     if (newBlocks + reservedBlocks > availableBlocks) return undefined;
     for (const block of this.#shares.assignShare(tenant, share)) this.#prefixes.forget(block);
-    for (const block of hits) this.#shares.retain(block);
+    for (const [index, block] of hits.entries()) {
+      this.#shares.retain(block);
+      // Whoever hits a block may have names for it that those who computed it had not.
+      this.#names.add(chain.hashAt(index), chain.namesAt(index));
+    }
     const holding: Holding = { share, chain, blocks: hits, confirmedBlocks: hits.length };
     this.#holdings.add(id, holding);
     this.#takeBlocks(holding, newBlocks);
@@ -185,7 +197,9 @@ export class KvCache {
     const holding = this.#holdings.of(id);
     const fullBlocks = Math.floor(computedTokens / this.blockTokens);
     for (const block of holding.blocks.slice(holding.confirmedBlocks, fullBlocks)) {
-      this.#prefixes.register(holding.chain.hashAt(holding.confirmedBlocks), block);
+      const hash = holding.chain.hashAt(holding.confirmedBlocks);
+      this.#prefixes.register(hash, block);
+      this.#names.add(hash, holding.chain.namesAt(holding.confirmedBlocks));
       holding.confirmedBlocks += 1;
     }
   }
@@ -224,6 +238,11 @@ export class KvCache {
     return this.#log?.take(eventsMax) ?? [];
   }
 
+  /** What has changed of the gateway's names for what can be hit, since that was taken last. */
+  takePrefixChanges(): PrefixChanges | undefined {
+    return this.#names.takeChanges();
+  }
+
   /** The ids of the sequences that hold blocks. */
   holders(): Iterable<string> {
     return this.#holdings.ids();
@@ -238,6 +257,7 @@ export class KvCache {
   checkInvariants(): void {
     this.#shares.checkInvariants();
     this.#prefixes.checkInvariants();
+    this.#names.checkInvariants((hash) => this.#prefixes.find(hash) !== undefined);
     this.#holdings.checkInvariants(this.#shares);
     assert(this.#isCaching || this.#prefixes.blockCount === 0, "Without caching nothing is cached");
   }

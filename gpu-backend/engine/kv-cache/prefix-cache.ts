@@ -11,10 +11,10 @@ import type { KvEvent, KvEventLog } from "./kv-event-log.ts";
 export class PrefixCache {
   readonly #blocksByHash = new Map<string, Set<number>>();
   readonly #hashByBlock = new Map<number, string>();
-  readonly #log: KvEventLog | undefined;
+  readonly #log: Pick<KvEventLog, "add"> | undefined;
 
   /** What can be hit, and what no longer can, is told to the log if there is one. */
-  constructor(log?: KvEventLog) {
+  constructor(log?: Pick<KvEventLog, "add">) {
     this.#log = log;
   }
 

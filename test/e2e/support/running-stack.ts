@@ -43,6 +43,7 @@ export class RunningStack {
   readonly file: string;
   readonly #folder: RunFolder;
   readonly #events: UpEvent[] = [];
+  readonly #lines: string[] = [];
 
   private constructor(
     folder: RunFolder,
@@ -73,6 +74,7 @@ export class RunningStack {
       // With a folder for temporary files of its own, a test sees what is left behind.
       environment: { ...process.env, ...secrets, TMPDIR: folder.path },
       onLine: (line) => {
+        this.#lines.push(line);
         if (line.startsWith("{")) this.#events.push(UpEvent.parse(JSON.parse(line)));
       },
     });
@@ -141,6 +143,11 @@ export class RunningStack {
   /** Waits until no engine has a running or waiting request. */
   async whenIdle(): Promise<void> {
     await Promise.all(this.engines.map((engine) => engine.whenIdle()));
+  }
+
+  /** All that it has said: its events, and the log of each program. */
+  get said(): string {
+    return this.#lines.join("\n");
   }
 
   eventsOf(name: string): readonly UpEvent[] {

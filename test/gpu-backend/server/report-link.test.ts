@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import type { ReportedState } from "../../../gpu-backend/engine/reported-load.ts";
+import { PrefixFeed } from "../../../gpu-backend/engine/prefix-feed.ts";
 import { ReportLink } from "../../../gpu-backend/server/report-link.ts";
 import type { ReplicaHello, ReplicaReport } from "../../../src/protocol/engine-api.ts";
 import { eventually } from "../../support/eventually.ts";
@@ -8,7 +9,7 @@ import { takeFreePorts } from "../../support/free-ports.ts";
 
 const HELLO: ReplicaHello = {
   kind: "hello",
-  protocolVersion: 2,
+  protocolVersion: 3,
   endpointUrl: "http://127.0.0.1:9101",
   instanceId: "life-1",
   modelId: "sluice-tiny",
@@ -47,13 +48,18 @@ function aState(overrides: Partial<ReportedState> = {}): ReportedState {
 let pool: FakePool | undefined;
 afterEach(() => pool?.close());
 
-function dial(poolUrl: string, readState: () => ReportedState = aState) {
+function dial(
+  poolUrl: string,
+  readState: () => ReportedState = aState,
+  prefixFeed = new PrefixFeed(),
+) {
   const events: string[] = [];
   const link = new ReportLink({
     poolUrl,
     secret: "a-secret-of-these-tests",
     hello: HELLO,
     readState,
+    prefixFeed,
     log: (_, event) => events.push(event),
     random: () => 0,
   });
@@ -82,7 +88,12 @@ describe("ReportLink", () => {
     expect(connection.path).toBe("/internal/pools/local");
     expect(connection.headers.authorization).toBe("Bearer a-secret-of-these-tests");
     expect(connection.frames[0]).toEqual(HELLO);
-    expect(connection.frames[1]).toEqual({ kind: "report", sequence: 1, ...aState() });
+    expect(connection.frames[1]).toEqual({
+      kind: "report",
+      sequence: 1,
+      ...aState(),
+      cached: { sequence: 1, isWhole: true, stored: "", removed: "" },
+    });
   });
 
   test("reports without a change, again and again, in sequence", async () => {
@@ -113,6 +124,25 @@ describe("ReportLink", () => {
     expect(second.frames[0]).toEqual(HELLO);
     expect(second.frames[1]).toMatchObject({ kind: "report", sequence: 1 });
     expect(events.slice(0, 3)).toEqual(["pool-connected", "pool-lost", "pool-connected"]);
+  });
+
+  test("tells what is cached when it is asked to, and again on every connection", async () => {
+    pool = await startFakePool();
+    const prefixFeed = new PrefixFeed();
+    const { link } = dial(pool.url, aState, prefixFeed);
+    const first = await connected();
+    const told = (connection: ReplicaConnection) =>
+      reportsOf(connection).flatMap(({ cached }) => cached ?? []);
+    prefixFeed.apply({ stored: "namename", removed: "" });
+    link.changed();
+    await eventually("the change came", () => told(first).length === 2);
+    expect(told(first)[1]).toMatchObject({ isWhole: false, stored: "namename" });
+    first.socket.send("prefixes");
+    await eventually("all came again", () => told(first).length === 3);
+    expect(told(first)[2]).toMatchObject({ isWhole: true, stored: "namename" });
+    first.socket.terminate();
+    const second = await connected(2);
+    expect(told(second)[0]).toMatchObject({ isWhole: true, stored: "namename" });
   });
 
   test("waits for a pool that is not there yet, or does not let it in yet", async () => {

@@ -19,12 +19,8 @@ function someParts(): IntakeParts {
   };
 }
 
-function routeOf(key: string): number {
-  const prefixes = [
-    { key, bytes: 10 },
-    { key: `${key}-more`, bytes: 90 },
-  ];
-  return toPoolRequest(anOffer("a", { prefixes }), someParts(), CAPACITY, 0).routeHash;
+function routeOf(route: string): number {
+  return toPoolRequest(anOffer("a", { route }), someParts(), CAPACITY, 0).routeHash;
 }
 
 describe("toPoolRequest()", () => {

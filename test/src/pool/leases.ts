@@ -17,6 +17,7 @@ export function aLease(name: string, change: Partial<Lease> = {}): Lease {
     promptBytes: 400,
     promptTokens: 100,
     emittedTokens: 0,
+    foundTokens: 0,
     cachedTokens: 0,
     outputTokens: 50,
     outputTokensHigh: 100,

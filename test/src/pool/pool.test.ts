@@ -14,6 +14,7 @@ import {
 } from "../../support/pool-builders.ts";
 import { aHello, aReport, EPOCH, replicaIdOf, urlOf } from "../../support/replica-builders.ts";
 import { aFullPool, anOfferOf, dispatched, leaseOf, refused } from "./full-pool.ts";
+import { chainOfText } from "../../support/prompt-chains.ts";
 
 const PATIENCE = { targets: firstTokenWithin(2 * POOL_LIMITS.leaseMs) };
 
@@ -95,8 +96,8 @@ describe("Pool.offer()", () => {
 
   test("requests whose prompt is cached go where it is, but for what is tried out elsewhere", () => {
     const pool = aReadyPool({ replicaCount: 4 });
-    const prefixes = [{ key: "route", bytes: 1900 }];
-    const change = { promptBytes: 2000, prefixes, targets: firstTokenWithin(10_000) };
+    const chain = chainOfText("prompt");
+    const change = { promptBytes: 2000, chain, route: "prompt", targets: firstTokenWithin(10_000) };
     const placeOf = (name: string, nowMs: number) => {
       const [sent] = only("dispatch", pool.offer(anOffer(name, change), nowMs));
       if (sent === undefined) throw new Error("An idle pool takes it");

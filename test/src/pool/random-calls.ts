@@ -6,12 +6,14 @@ import type { PoolCall } from "../../../src/pool/pool-call.ts";
 import type { PoolEffect } from "../../../src/pool/pool-effect.ts";
 import type { PoolLimits } from "../../../src/pool/pool-limits.ts";
 import type { ReplicaHello } from "../../../src/protocol/engine-api.ts";
+import type { CachedPrefixes } from "../../../src/protocol/engine-api.ts";
 import type { LeaseId, RequestId } from "../../../src/protocol/ids.ts";
 import { ModelId, TenantId } from "../../../src/protocol/ids.ts";
 import type { SloTargets } from "../../../src/slo/targets.ts";
 import type { LivePool } from "../../../src/tenants/live-configuration.ts";
 import { aLivePool, anOffer, firstTokenWithin } from "../../support/pool-builders.ts";
 import { aHello, aReport, EPOCH, replicaIdOf } from "../../support/replica-builders.ts";
+import { chainOfText, keysOfText } from "../../support/prompt-chains.ts";
 
 /** So tight that every bound is met within some hundred calls. */
 export const TIGHT_LIMITS: Partial<PoolLimits> = {
@@ -104,6 +106,7 @@ export class RandomCalls {
   /** Follows what the pool wants done. */
   heed(effects: readonly PoolEffect[]): void {
     for (const effect of effects) {
+      if (effect.kind === "ask-prefixes") continue;
       if (effect.kind === "wake") this.#wakeAtMs = effect.atMs;
       else if (effect.kind === "reject") this.#waiting.delete(effect.requestId);
       else if (effect.kind === "displace") this.#displaced.push(effect.leaseId);
@@ -173,7 +176,7 @@ export class RandomCalls {
     const tenant = this.#below(GUARANTEES.length);
     const overload = LADDERS[this.#below(LADDERS.length)];
     const promptBytes = this.#below(4) === 0 ? this.#below(6_000) : this.#below(600);
-    const prefix = { key: `route-${this.#below(3)}`, bytes: Math.floor(promptBytes / 2) };
+    const route = `${this.#below(3)}`.repeat(4);
     return anOffer(`request-${this.#offered}`, {
       tenantId: TenantId.parse(`tenant-${tenant}`),
       share: {
@@ -182,7 +185,7 @@ export class RandomCalls {
         band: this.#below(3),
       },
       promptBytes,
-      prefixes: this.#random() < 0.5 ? [prefix] : [],
+      ...(this.#random() < 0.5 && { route, chain: chainOfText(route) }),
       targets: TARGETS[this.#below(TARGETS.length)] ?? {},
       isStreamed: this.#random() < 0.8,
       elapsedMs: this.#below(40),
@@ -208,8 +211,16 @@ export class RandomCalls {
       prefillTimeRatio: this.#random() / 2,
       lastDispatch: this.#random() < 0.7 ? { epoch: EPOCH, number: this.#lastNumber } : null,
       draining: this.#random() < 0.02,
+      ...(this.#random() < 0.3 && { cached: this.#cached() }),
     });
     return { kind: "report", replicaId: replicaIdOf(index), report };
+  }
+
+  /** Parts get lost, so that what was told before is void now and then. */
+  #cached(): CachedPrefixes {
+    const keysOf = () => keysOfText(`${this.#below(3)}`.repeat(this.#below(4))).join("");
+    const isWhole = this.#random() < 0.2;
+    return { sequence: 1 + this.#below(3), isWhole, stored: keysOf(), removed: keysOf() };
   }
 
   #connect(index: number): PoolCall {

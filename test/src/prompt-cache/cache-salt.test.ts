@@ -1,14 +1,10 @@
-import { createHmac } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { CacheOwner, KeyPrimitives } from "../../../src/prompt-cache/cache-salt.ts";
+import type { CacheOwner } from "../../../src/prompt-cache/cache-salt.ts";
 import { deriveCacheSalt, deriveNamespace } from "../../../src/prompt-cache/cache-salt.ts";
 import { TenantId } from "../../../src/protocol/ids.ts";
+import { KEY_PRIMITIVES as PRIMITIVES } from "../../support/key-primitives.ts";
 
-const PRIMITIVES: KeyPrimitives = {
-  hmacSha256: (key, message) => createHmac("sha256", key).update(message).digest(),
-  encodeUtf8: (text) => new TextEncoder().encode(text),
-};
 const MASTER = new Uint8Array(32).fill(7);
 
 function saltOf(owner: Partial<CacheOwner> & { tenant: string; model?: string }): string {
@@ -36,6 +32,7 @@ describe("deriveCacheSalt()", () => {
       saltOf({ tenant: "tenant-a", generation: 1 }),
       saltOf({ tenant: "tenant-a", generation: 1 << 24 }),
       saltOf({ tenant: "tenant-a", clientSalt: "mine" }),
+      saltOf({ tenant: "tenant-a", userName: "mine" }),
       saltOf({ tenant: "tenant-a", model: "m@2" }),
       deriveCacheSalt(
         deriveNamespace(
@@ -53,6 +50,7 @@ describe("deriveCacheSalt()", () => {
   test("never gives two owners one salt, however their names and client salts are cut", () => {
     const owner = fc.record({
       tenant: fc.string({ minLength: 1, maxLength: 8, unit: fc.constantFrom("a", "\u0000", "é") }),
+      userName: fc.string({ maxLength: 8, unit: fc.constantFrom("a", "\u0000", "é") }),
       clientSalt: fc.string({ maxLength: 8, unit: fc.constantFrom("a", "\u0000", "é") }),
       generation: fc.integer({ min: 0, max: 3 }),
     });

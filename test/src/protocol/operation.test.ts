@@ -12,6 +12,9 @@ function outlineOf(operation: Operation, body: object) {
   return outline.value;
 }
 
+const piece = (words: string) => ({ kind: "text", text: words });
+const part = (kind: string, words: string) => ({ kind, pieces: [piece(words)] });
+
 describe("a request's outline", () => {
   test("has of a chat the text of all its messages as one prompt", () => {
     const messages = [
@@ -26,7 +29,23 @@ describe("a request's outline", () => {
       choiceCount: 3,
       isStreamed: false,
       streamOptions: undefined,
-      clientSalt: "s",
+      caching: {
+        promptParts: [
+          part("role", "system"),
+          part("content", "Be brief."),
+          part("role", "user"),
+          {
+            kind: "content",
+            pieces: [piece("Hi"), { kind: "media", text: '{"type":"image_url"}' }],
+          },
+          part("role", "assistant"),
+          part("content", ""),
+        ],
+        clientSalt: "s",
+        cacheKey: undefined,
+        userName: undefined,
+        isOff: false,
+      },
       unknownParameterCount: 0,
     });
   });

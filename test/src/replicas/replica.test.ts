@@ -12,6 +12,7 @@ import {
   settingsOf,
   urlOf,
 } from "../../support/replica-builders.ts";
+import { chainOfText } from "../../support/prompt-chains.ts";
 
 let dispatchCount = 0;
 
@@ -148,14 +149,14 @@ describe("the ledger of a replica", () => {
 
   test("a restart of the replica voids its ledger, its slots and its cache", () => {
     const replica = aReplica();
-    const prefixes = [{ key: "k", bytes: 9 }];
+    const chain = chainOfText("k");
     send(replica, 200);
-    replica.prefixes.note(prefixes);
+    replica.prefixes.note(chain, { isForeign: false, nowMs: 0 });
     expect(replica.connect(aHello(0, { instanceId: "life-2" }), 1).restarted).toBe(true);
     replica.report(aReport(1), at(1));
     expect(replica.outstanding).toBe(0);
     expect(replica.freeSlots).toBe(4);
-    expect(replica.prefixes.hitBytes(prefixes)).toBe(0);
+    expect(replica.prefixes.hitRatio(chain, 1)).toBe(0);
     expect(replica.loadAt(1)).toMatchObject({ prefillTokens: 0, sequences: 0 });
     replica.checkInvariants();
   });

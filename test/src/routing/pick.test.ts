@@ -78,6 +78,17 @@ describe("pickReplica", () => {
     );
   });
 
+  test("tries out any open replica now and then, but none where it would be more work", () => {
+    const cached = candidate("cached", { uncachedTokens: 50 });
+    const alike = candidate("alike", { uncachedTokens: 55, ttftMs: 900 });
+    const cold = candidate("cold", { uncachedTokens: 200, ttftMs: 1 });
+    expect(counts([cached, alike, cold], 200, 1)).toEqual({
+      cached: expect.any(Number),
+      alike: expect.any(Number),
+      cold: 0,
+    });
+  });
+
   test("keeps most headroom where headroom is scarce", () => {
     const tight = candidate("tight", { headroomRatio: 0.1, ttftMs: 20, sequences: 1 });
     const roomy = candidate("roomy", { headroomRatio: 0.2, ttftMs: 300, sequences: 1 });

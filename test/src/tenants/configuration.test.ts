@@ -202,6 +202,13 @@ describe("parseConfiguration()", () => {
     expect(tenant?.timeouts).toEqual({ totalMs: 120_000, firstTokenMs: 600 });
   });
 
+  test("fills in what a tenant leaves open of its caches, and adds nothing where it says nothing", () => {
+    const text = MINIMAL.replace("class: chat", "class: chat, cache: { answers: true }");
+    const cache = { prompts: true, answers: true, scope: "tenant" };
+    expect(parse(text)).toMatchObject({ configuration: { tenants: [{ cache }] } });
+    expect(JSON.stringify(parse(MINIMAL))).not.toContain("cache");
+  });
+
   test.each([true, false])(
     "resolves whether a tenant's answers go on elsewhere: %j",
     (continuation) => {
@@ -276,7 +283,7 @@ describe("parseConfiguration()", () => {
       'models.tiny.context: expected a number of tokens from 1 to 10000000, such as 64 or 1k, found "many"',
       'pools.local.engine: expected one of sluice, vllm, sglang, trtllm, tgi, llamacpp, dynamo, ollama, openai, found "vlm"',
       "pools.local.replicas: expected a list of 1 to 128 replicas, found an empty list",
-      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits, timeouts, shards, attempts, continuation',
+      'tenants.acme.weight: unknown key "weight": known: keys, models, class, share, priority, limits, cache, timeouts, shards, attempts, …',
       "modles: unknown key \"modles\": did you mean 'models'?",
       "models.tiny.pool: expected the name of a pool, found \"locl\": did you mean 'local'?",
       "tenants.acme.models.0: expected the name of a model, found \"tny\": did you mean 'tiny'?",
@@ -291,7 +298,6 @@ describe("parseConfiguration()", () => {
     ["models.tiny.aliases", ["a"]],
     ["tenants.acme.classes", ["chat"]],
     ["tenants.acme.overload", []],
-    ["tenants.acme.cache", {}],
     ["tenants.acme.keys.0.scopes", []],
   ])("refuses %s by name, since ignoring it would break a promise", (path, value) => {
     const key = path.split(".").at(-1) ?? "";
@@ -326,6 +332,9 @@ describe("parseConfiguration()", () => {
     ],
     ["tenants.acme.attempts", 5, "a number of attempts from 2 to 4"],
     ["tenants.acme.continuation", "yes", "true or false"],
+    ["tenants.acme.cache.prompts", "no", "true or false"],
+    ["tenants.acme.cache.answers", 1, "true or false"],
+    ["tenants.acme.cache.scope", "key", "tenant or user"],
     ["tenants.acme.continuation", 1, "true or false"],
     ["classes", { fast: { ttft: "300ms" } }, "one percentile with its limit"],
     ["classes", { fast: { ttft: {} } }, "one percentile with its limit"],

@@ -70,7 +70,7 @@ export async function connectReplica(
 
   const hello: ReplicaHello = {
     kind: "hello",
-    protocolVersion: 2,
+    protocolVersion: 3,
     endpointUrl,
     instanceId: crypto.randomUUID(),
     modelId: "sluice-tiny",

@@ -65,7 +65,7 @@ describe("BlockChain", () => {
     };
     const tokens = [1, 2, 3, 4, 5, 6];
     const base = chainOf(tokens);
-    const adapted = new BlockChain(noting, "s", tokens, "legal-v2");
+    const adapted = new BlockChain(noting, "s", tokens, { adapter: "legal-v2" });
     for (const block of [0, 1, 2]) expect(adapted.hashAt(block)).not.toBe(base.hashAt(block));
     expect(keys).toEqual(["legal-v2", "legal-v2", "legal-v2"]);
   });

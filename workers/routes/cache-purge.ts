@@ -1,0 +1,18 @@
+import type { Context } from "hono";
+import { TenantId } from "../../src/protocol/ids.ts";
+import { DIRECTORY_NAME } from "../directory-object.ts";
+import type { EdgeContext } from "../edge-context.ts";
+import { GatewayError } from "../gateway-error.ts";
+
+/**
+ * `POST /admin/v1/tenants/{tenant}/cache/purge`: from when edges have heard of it, within seconds, nothing is
+ * found that was cached for the tenant before, be it prompts or answers.
+ */
+export async function purgeCache(c: Context<EdgeContext>): Promise<Response> {
+  const tenantId = TenantId.safeParse(c.req.param("tenant"));
+  const generation = tenantId.success
+    ? await c.env.DIRECTORY.getByName(DIRECTORY_NAME).purgeCache(tenantId.data)
+    : undefined;
+  if (generation === undefined) throw new GatewayError({ code: "not_found" });
+  return c.json({ generation });
+}
