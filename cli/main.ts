@@ -7,6 +7,7 @@ import { applyCommand } from "./commands/apply.ts";
 import { buildCommand } from "./commands/build.ts";
 import { checkCommand } from "./commands/check.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
+import { schemaCommand } from "./commands/schema.ts";
 import { upCommand } from "./commands/up.ts";
 import { PACKAGE_ROOT } from "./wrangler.ts";
 
@@ -15,6 +16,7 @@ const COMMANDS: readonly Command[] = [
   checkCommand,
   applyCommand,
   hashKeyCommand,
+  schemaCommand,
   buildCommand,
 ];
 

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
-import type { OverloadLadder } from "../admission/overload-ladder.ts";
+import type { OverloadLadder } from "../tenants/overload-step.ts";
 import type { PromptPrefix } from "../replicas/prefix-index.ts";
 import type { PlainServer } from "../replicas/replica-state.ts";
 import type { Attainment } from "../slo/attainment.ts";

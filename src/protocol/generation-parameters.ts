@@ -123,7 +123,7 @@ export const ANSWER_CHOICES_MAX = 128;
 
 /** What the edge reads of chats and completions alike. All else is the engine's to judge. */
 export const EDGE_PARAMETERS = {
-  n: optional(integerWithin(1, ANSWER_CHOICES_MAX)),
+  n: optional(integerWithin(1, CHOICES_MAX)),
   stream: optional(z.boolean()),
   stream_options: optional(z.looseObject({ include_usage: optional(z.boolean()) })),
   cache_salt: CacheSalt,
