@@ -6,7 +6,7 @@ import type { TenantId } from "../src/protocol/ids.ts";
 import { editMembers } from "../src/protocol/json-text.ts";
 import { encodeTraceparent } from "../src/protocol/trace-context.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
-import { paceMs } from "../src/slo/deadlines.ts";
+import { paceMs, ttftLimitMs } from "../src/slo/deadlines.ts";
 import { faultOfStatus, upstreamFailure } from "../src/protocol/upstream-problem.ts";
 import type { InterruptedAnswer } from "../src/streaming/interrupted-answer.ts";
 import type { Call } from "./call.ts";
@@ -44,7 +44,7 @@ export async function askReplica(
   const request: RequestInit = {
     method: "POST",
     headers: { ...plainHeaders(call), ...ownHeaders(call, dispatch, settings) },
-    body: interrupted === undefined ? call.upstreamBody : continuedBody(call, interrupted),
+    body: interrupted === undefined ? call.target.upstreamBody : continuedBody(call, interrupted),
     // Following one would send the secret wherever the replica says.
     redirect: "manual",
     signal,
@@ -63,8 +63,8 @@ const CANNOT_GO_ON: ReplicaAnswer = {
 };
 
 /** The client's request, to be gone on with. */
-function continuedBody({ upstreamBody }: Call, { continuation }: InterruptedAnswer): string {
-  return editMembers(upstreamBody, { [CONTINUATION_MEMBER]: JSON.stringify(continuation) });
+function continuedBody({ target }: Call, { continuation }: InterruptedAnswer): string {
+  return editMembers(target.upstreamBody, { [CONTINUATION_MEMBER]: JSON.stringify(continuation) });
 }
 
 /** What any server is sent. */
@@ -81,19 +81,30 @@ function plainHeaders(call: Call): Record<string, string> {
 /** What only our engines understand, and may know; of a server that is not ours the secret it asks for. */
 function ownHeaders(call: Call, dispatch: Dispatch, settings: Settings): Record<string, string> {
   if (dispatch.plain !== undefined) return foreignHeaders(dispatch.plain, settings);
-  const tbtMs = paceMs(call.tenant.targets);
+  const tbtMs = paceMs(call.promise.promised);
   return {
     authorization: `Bearer ${settings.replicaSecret}`,
     [ENGINE_HEADERS.requestId]: call.requestId,
     [ENGINE_HEADERS.tenant]: opaqueTenant(call.tenant.tenantId, settings),
-    [ENGINE_HEADERS.cacheSalt]: call.cacheSalt,
+    [ENGINE_HEADERS.cacheSalt]: call.target.cacheSalt,
     ...(call.isStreamed && {
-      [ENGINE_HEADERS.deadlineMs]: String(Math.max(0, Math.floor(dispatch.firstTokenBudgetMs))),
+      [ENGINE_HEADERS.deadlineMs]: String(deadlineMsOf(call, dispatch)),
     }),
     ...(tbtMs < Infinity && { [ENGINE_HEADERS.tbtMs]: String(tbtMs) }),
     ...(call.isContinuable && { [ENGINE_HEADERS.tellTokens]: "1" }),
     [ENGINE_HEADERS.dispatch]: dispatch.dispatch,
   };
+}
+
+/**
+ * What is left until the first token must be there, as promised: an engine serves the earliest first, and by
+ * a tighter wish nobody shall get ahead of others there.
+ */
+function deadlineMsOf({ promise, promptTokens }: Call, { firstTokenBudgetMs }: Dispatch): number {
+  const askedMs = ttftLimitMs(promise.targets, promptTokens);
+  const promisedMs = ttftLimitMs(promise.promised, promptTokens);
+  const slackMs = promisedMs < Infinity ? promisedMs - askedMs : 0;
+  return Math.max(0, Math.floor(firstTokenBudgetMs + slackMs));
 }
 
 /** A name by which an engine can tell tenants apart and nobody can tell who they are. */

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { ServiceTier } from "./generation-parameters.ts";
 import { onlyNeutral, optional } from "./parameter-schemas.ts";
 import { faultOf } from "./validation.ts";
 
@@ -23,7 +24,7 @@ const IGNORED = {
   prompt_cache_retention: optional(z.enum(["in_memory", "24h"])),
   reasoning_effort: optional(z.enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
   safety_identifier: optional(z.string().max(64)),
-  service_tier: optional(z.enum(["auto", "default", "flex", "scale", "priority", "fast"])),
+  service_tier: optional(ServiceTier),
   store: optional(z.boolean()),
   user: optional(z.string()),
   verbosity: optional(z.enum(["low", "medium", "high"])),

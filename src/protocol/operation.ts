@@ -2,6 +2,7 @@ import type * as z from "zod";
 import { ChatRequest, ChatRequestShape, messageText, requestedOutputTokensMax } from "./chat.ts";
 import { CompletionRequest, CompletionRequestShape } from "./completion.ts";
 import { EmbeddingsRequest, EmbeddingsRequestShape } from "./embeddings.ts";
+import type { ServiceTier } from "./generation-parameters.ts";
 import type { ModelId } from "./ids.ts";
 import { InertChatParameters, InertCompletionParameters } from "./inert-parameters.ts";
 import type { TextInput } from "./text-input.ts";
@@ -25,6 +26,7 @@ export interface RequestOutline {
   readonly streamOptions: { readonly include_usage?: boolean | undefined } | undefined;
   /** The client's own narrowing of its cache. */
   readonly clientSalt: string | undefined;
+  readonly serviceTier: z.infer<typeof ServiceTier> | undefined;
   /** Parameters that the API does not have: replicas get them all the same. */
   readonly unknownParameterCount: number;
 }
@@ -38,6 +40,8 @@ export interface Operation {
   readonly name: "chat" | "text_completion" | "embeddings";
   /** Of the gateway and of its replicas. */
   readonly path: string;
+  /** Whether its answers say which service tier they had. */
+  readonly tellsTier: boolean;
   /** By which a prompt that is too long is told. */
   readonly promptParameter: string;
   /** Reads a request's body. */
@@ -59,6 +63,7 @@ const INPUTS = { request: EmbeddingsRequest, inert: InertCompletionParameters };
 export const CHAT: Operation = {
   name: "chat",
   path: "/v1/chat/completions",
+  tellsTier: true,
   promptParameter: "messages",
   outline: outlineBy(ChatRequestShape, CHATS, (chat) => ({
     ...outlineOfGeneration(chat, 1),
@@ -72,6 +77,7 @@ export const CHAT: Operation = {
 export const TEXT_COMPLETION: Operation = {
   name: "text_completion",
   path: "/v1/completions",
+  tellsTier: false,
   promptParameter: "prompt",
   outline: outlineBy(CompletionRequestShape, COMPLETIONS, (completion) => ({
     ...outlineOfGeneration(completion, completion.prompt.length),
@@ -86,6 +92,7 @@ export const TEXT_COMPLETION: Operation = {
 export const EMBEDDINGS: Operation = {
   name: "embeddings",
   path: "/v1/embeddings",
+  tellsTier: false,
   promptParameter: "input",
   outline: outlineBy(
     EmbeddingsRequestShape,
@@ -98,6 +105,7 @@ export const EMBEDDINGS: Operation = {
       isStreamed: false,
       streamOptions: undefined,
       clientSalt,
+      serviceTier: undefined,
     }),
   ),
   readAnswer: (body) => {
@@ -122,7 +130,10 @@ function outlineBy<Schema extends z.ZodType>(
 }
 
 function outlineOfGeneration(
-  request: Pick<ChatRequestShape, "model" | "n" | "stream" | "stream_options" | "cache_salt">,
+  request: Pick<
+    ChatRequestShape,
+    "model" | "n" | "stream" | "stream_options" | "cache_salt" | "service_tier"
+  >,
   promptCount: number,
 ) {
   return {
@@ -131,6 +142,7 @@ function outlineOfGeneration(
     isStreamed: request.stream === true,
     streamOptions: request.stream_options,
     clientSalt: request.cache_salt,
+    serviceTier: request.service_tier,
   };
 }
 

@@ -161,7 +161,6 @@ const LiveOverloadStep = z.discriminatedUnion("kind", [
 
 /** A promise that a tenant's requests may ask for instead of their own. */
 const LiveClass = z.strictObject({ className: z.string().min(1).max(64), targets: Targets });
-export type LiveClass = z.infer<typeof LiveClass>;
 
 export const LiveTenant = z.strictObject({
   // What follows a stroke names one of its shards.
@@ -238,6 +237,11 @@ export const LiveConfiguration = Sections.superRefine((configuration, refinement
 });
 export type LiveConfiguration = z.infer<typeof LiveConfiguration>;
 
+/** Whether clients may ask for a model by this name. */
+export function isNamed({ modelId, aliases = [] }: LiveModel, name: ModelId): boolean {
+  return modelId === name || aliases.includes(name);
+}
+
 /** Everything the edge needs to serve one key; the Directory answers a look-up with it. */
 export interface TenantAccess {
   readonly tenant: LiveTenant;
@@ -246,6 +250,8 @@ export interface TenantAccess {
   readonly keyHash: string;
   /** The tenant's models, in the tenant's order. */
   readonly models: readonly LiveModel[];
+  /** What its overload ladder may ask instead of one of them. */
+  readonly fallbackModels: readonly LiveModel[];
   readonly notBeforeAtMs?: number;
   readonly expiresAtMs?: number;
   readonly configurationVersion: number;

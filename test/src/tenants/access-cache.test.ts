@@ -22,6 +22,7 @@ function anAccess(keyHash: string, configurationVersion = 1): TenantAccess {
     keyName: "prod",
     keyHash,
     models: [],
+    fallbackModels: [],
     configurationVersion,
   };
 }
