@@ -89,9 +89,34 @@ export function formatProblem({ file, line, path, message }: FileProblem): strin
   return `${file}:${line}${path === "" ? "" : ` ${path}`}: ${message}`;
 }
 
-/** Finds what is allowed and still probably not meant: keys that no gateway takes any more. */
+/**
+ * Finds what is allowed and still probably not meant: keys that no gateway takes any more, and answers that
+ * are to go on where no server can go on with them.
+ */
 export function findWarnings(checked: CheckedFile, nowMs: number): readonly FileProblem[] {
-  const { file, configuration, lineOf } = checked;
+  return [...findExpiredKeys(checked, nowMs), ...findVainContinuations(checked)];
+}
+
+function findVainContinuations({ file, configuration, lineOf }: CheckedFile): FileProblem[] {
+  const engineOf = new Map(configuration.pools.map(({ poolId, engine }) => [poolId, engine]));
+  const foreign = new Set(
+    configuration.models.flatMap(({ modelId, poolId }) =>
+      engineOf.get(poolId) === "openai" ? [modelId] : [],
+    ),
+  );
+  return configuration.tenants.flatMap(({ tenantId, continuation, modelIds }) => {
+    const inVain = modelIds.filter((modelId) => foreign.has(modelId));
+    if (continuation !== true || inVain.length === 0) return [];
+    const path = ["tenants", tenantId, "continuation"];
+    const message = `answers of ${inVain.join(", ")} do not go on elsewhere: only replicas of engine sluice can`;
+    return [{ file, line: lineOf(path), path: formatPath(path), message }];
+  });
+}
+
+function findExpiredKeys(
+  { file, configuration, lineOf }: CheckedFile,
+  nowMs: number,
+): FileProblem[] {
   const indexByTenant = new Map<string, number>();
   return configuration.keys.flatMap(({ tenantId, expiresAtMs = Number.POSITIVE_INFINITY }) => {
     // The live keys are those of the file in its order, tenant after tenant.

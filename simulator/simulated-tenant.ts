@@ -1,4 +1,4 @@
-import type { OverloadLadder } from "../src/admission/overload-ladder.ts";
+import type { OverloadLadder } from "../src/tenants/overload-step.ts";
 import type { ModelId, TenantId } from "../src/protocol/ids.ts";
 import type { SloTargets } from "../src/slo/targets.ts";
 import type { TenantShare } from "../src/tenants/share.ts";

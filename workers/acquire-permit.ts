@@ -67,8 +67,9 @@ function limitsMaxOf({ tenant }: Call): LimitsMax {
   };
 }
 
-function rowOf({ requestId, keyName, model, promptTokens, tokensMax, pricing }: Call): UsageRow {
-  const { modelId, poolId } = model;
+function rowOf(call: Call): UsageRow {
+  const { requestId, keyName, target, promptTokens, tokensMax, pricing } = call;
+  const { modelId, poolId } = target.model;
   return {
     requestId,
     keyName,

@@ -5,6 +5,7 @@ import { FAILED } from "../src/slo/attainment.ts";
 import { askAnew } from "./ask-anew.ts";
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
+import { clampOutput, fallBack } from "./degrade.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
 import { giveBackOnce } from "./give-back-once.ts";
@@ -47,7 +48,7 @@ export async function acquireLease(
   env: Env,
 ): Promise<HeldLease> {
   const { watch, record, requestId } = call;
-  const { poolId } = call.model;
+  const { poolId } = call.target.model;
   const pool = () => env.POOLS.getByName(poolId);
   const withdraw = (): void => {
     pool()
@@ -71,9 +72,15 @@ export async function acquireLease(
     record.rejectedFor = reason;
     // So the pool has counted it: who was admitted once and is refused now has failed.
     if (isRetry(call) && reason !== "withdrawn") record.attainment = FAILED;
+    if (watch.problem === undefined && fallBack(call, answer.rejection)) {
+      return acquireLease(call, excludedReplicaIds, env);
+    }
     throw new GatewayError(watch.problem ?? rejectionProblem(answer.rejection, call));
   }
   const { dispatch, lease } = answer;
+  // Whoever goes on with it, or is asked beside or instead, is to keep to it as well.
+  const { clampedOutputTokensMax } = dispatch;
+  if (clampedOutputTokensMax !== undefined) clampOutput(call, clampedOutputTokensMax);
   return heldLease(call, { dispatch, lease }, excludedReplicaIds);
 }
 
@@ -125,22 +132,29 @@ function logLost(error: unknown): void {
   logLine("error", "lease-lost", { details: String(error) });
 }
 
-const isRetry = ({ record }: Call): boolean => record.attempts > 0;
+const isRetry = ({ record }: Call): boolean => record.attempts > record.attemptsElsewhere;
 
 function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: number): Offer {
+  const { target, promise } = call;
   const { interrupted } = call.record;
+  const { outputTokensMax } = target;
+  const keys = target.keys();
+  // What another replica goes on with is neither to be shorter by now nor of another model.
+  const overload = interrupted === undefined ? target.overload : undefined;
   return {
     requestId: call.requestId,
     tenantId: call.tenant.tenantId,
-    modelId: call.model.modelId,
-    share: call.share,
+    modelId: target.model.modelId,
+    share: target.share,
+    ...(overload !== undefined && { overload }),
     promptBytes: call.promptBytes,
-    ...(call.outputTokensMax !== undefined && { outputTokensMax: call.outputTokensMax }),
-    targets: call.tenant.targets,
+    ...(outputTokensMax !== undefined && { outputTokensMax }),
+    targets: promise.targets,
+    ...(promise.promised !== promise.targets && { promised: promise.promised }),
     isStreamed: call.isStreamed,
     elapsedMs: Math.max(0, nowMs - startedAtMs(call.record)),
-    route: call.keys.route,
-    chain: toChain(call.keys.hashes, call.keys.promptBytes),
+    route: keys.route,
+    chain: toChain(keys.hashes, keys.promptBytes),
     excludedReplicaIds,
     isRetry: isRetry(call),
     ...(call.record.retryReason !== undefined && { retryReason: call.record.retryReason }),

@@ -84,7 +84,7 @@ function endingOf(
 }
 
 /** Whether the tenant got what it was promised, and the replica's pace. */
-function judged({ timeline, tenant, record }: Call, ending: RequestEnding): Partial<Outcome> {
+function judged({ timeline, promise, record }: Call, ending: RequestEnding): Partial<Outcome> {
   const { usage, stream } = record;
   timeline.end(ending, Date.now(), {
     ...(usage !== undefined && {
@@ -94,7 +94,7 @@ function judged({ timeline, tenant, record }: Call, ending: RequestEnding): Part
   });
   // The pace that is judged here is the replica's: the answer may have come from two.
   const decodeMs = stream?.ownDecodeMs;
-  const attainment = judgeAttainment(timeline.timeline, tenant.targets);
+  const attainment = judgeAttainment(timeline.timeline, promise.promised);
   record.attainment = attainment;
   return { attainment, ...(decodeMs !== undefined && { decodeMs }) };
 }

@@ -28,7 +28,8 @@ const cache = new AccessCache();
  * Tells which tenant a request's API key (`Authorization: Bearer` or `x-api-key`) belongs to.
  *
  * Throws `missing_api_key` or `invalid_api_key`, and `not_configured` while the Directory cannot
- * say. The key itself is hashed at once and goes nowhere.
+ * say; `permission_denied` where a page asks that is none of the tenant's. The key itself is hashed at once and
+ * goes nowhere.
  */
 export async function authenticate(
   headers: Headers,
@@ -48,7 +49,18 @@ export async function authenticate(
   if (nowMs >= (access.expiresAtMs ?? Number.POSITIVE_INFINITY)) {
     throw invalidApiKey("The API key has expired");
   }
+  refuseForeignPage(headers, access);
   return access;
+}
+
+/** A key that pages use is in their source for everyone to read; its tenant says which pages those are. */
+function refuseForeignPage(headers: Headers, { tenant: { origins } }: TenantAccess): void {
+  const origin = headers.get("origin");
+  if (origin === null || origins === undefined || origins.includes(origin)) return;
+  throw new GatewayError({
+    code: "permission_denied",
+    message: "The API key may not be used from this page: its origin is none of the tenant's",
+  });
 }
 
 /** Throws `missing_api_key` or `invalid_api_key` unless the request carries this very secret. */

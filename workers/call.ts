@@ -9,11 +9,31 @@ import { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { InterruptedAnswer } from "../src/streaming/interrupted-answer.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
 import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
+import type { GivenPromise } from "../src/tenants/asked-promise.ts";
 import type { RequestPricing } from "../src/tenants/model-price.ts";
+import type { OverloadLadder } from "../src/tenants/overload-step.ts";
 import type { RateStandings } from "../src/tenants/rate-limits.ts";
 import type { TenantShare } from "../src/tenants/share.ts";
 import type { CallWatch } from "./call-watch.ts";
 import type { RequestKeys } from "./request-keys.ts";
+
+/** A model that a call is sent to, and what is sent there. */
+export interface CallTarget {
+  readonly model: LiveModel;
+  /** The tenant's part in the model's pool. */
+  readonly share: TenantShare;
+  /** The body for a replica: the client's own text, but for what the gateway decides. */
+  readonly upstreamBody: string;
+  readonly outputTokensMax: number | undefined;
+  /** The most that prompts and answers can come to, as far as the prompts are estimated well. */
+  readonly tokensMax: number;
+  /** What is needed to charge for it; absent where its model has no price. */
+  readonly pricing: RequestPricing | undefined;
+  /** By which its prompt is found again there; derived when first asked for. */
+  readonly keys: () => RequestKeys;
+  /** What is left of the tenant's overload ladder; absent: it has none. */
+  readonly overload: OverloadLadder | undefined;
+}
 
 /** One request for an operation that has passed every check of its own. */
 export interface CheckedRequest {
@@ -22,20 +42,19 @@ export interface CheckedRequest {
   readonly tenant: LiveTenant;
   /** Of the key that it came with. */
   readonly keyName: string;
-  readonly model: LiveModel;
-  /** The tenant's part in the model's pool. */
-  readonly share: TenantShare;
-  /** The body for a replica: the client's own text, but for what the gateway decides. */
-  readonly upstreamBody: string;
+  /** What it was promised, and what it asks for. */
+  readonly promise: GivenPromise;
+  /** What it asks for. */
+  readonly target: CallTarget;
+  /** What the tenant's overload ladder may ask instead. */
+  readonly fallbacks: readonly CallTarget[];
   readonly promptCount: number;
   /** Of all prompts. */
   readonly promptBytes: number;
   /** Of all prompts, as far as can be told without their tokenizer. */
   readonly promptTokens: number;
-  /** The most that prompts and answers can come to, as far as the prompts are estimated well. */
+  /** The most that it can take and cost, whichever of its models answers. */
   readonly tokensMax: number;
-  readonly outputTokensMax: number | undefined;
-  /** What is needed to charge for it; absent where its model has no price. */
   readonly pricing: RequestPricing | undefined;
   readonly choiceCount: number;
   /** Whether the client wants the answer token by token, and the counts at its end. */
@@ -47,12 +66,12 @@ export interface CheckedRequest {
   readonly isPaced: boolean;
   /** Whether another replica is to go on with its answer when one fails under way. */
   readonly isContinuable: boolean;
-  /** By which its prompt is found again. */
-  readonly keys: RequestKeys;
 }
 
 /** A checked request on its way to its answer. */
 export interface Call extends CheckedRequest {
+  /** Where it is sent now: its tenant's ladder may have it cut short, or ask another model. */
+  target: CallTarget;
   readonly watch: CallWatch;
   readonly record: CallRecord;
   readonly timeline: TimelineRecorder;
@@ -71,6 +90,10 @@ export interface CallRecord {
   /** Replicas asked, and how often one of them to go on with an answer. */
   attempts: number;
   continuations: number;
+  /** Of the attempts those at another model than the one asked now. */
+  attemptsElsewhere: number;
+  /** What of the answer is less than was asked for; empty where nothing is. */
+  readonly degraded: string[];
   /** What a further attempt would be for. */
   retryReason: RetryReason | undefined;
   replicaId: ReplicaId | undefined;
@@ -114,6 +137,8 @@ export function newCallRecord(
     modelId: undefined,
     attempts: 0,
     continuations: 0,
+    attemptsElsewhere: 0,
+    degraded: [],
     retryReason: undefined,
     replicaId: undefined,
     queuedMs: 0,
@@ -134,10 +159,10 @@ export function newCallRecord(
 
 /** Begins the timeline by which it is judged whether a call got what its tenant was promised. */
 export function newTimeline(
-  { tenant, isStreamed }: CheckedRequest,
+  { promise, isStreamed }: CheckedRequest,
   { arrivedAtMs, uploadMs }: CallRecord,
 ): TimelineRecorder {
-  return new TimelineRecorder({ arrivedAtMs, uploadMs, isStreamed, targets: tenant.targets });
+  return new TimelineRecorder({ arrivedAtMs, uploadMs, isStreamed, targets: promise.promised });
 }
 
 /** When a call's time began to run: its arrival, put off by what the client took to send its body. */

@@ -1,19 +1,19 @@
 import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
 import type { Operation, RequestOutline } from "../src/protocol/operation.ts";
-import type { LiveModel } from "../src/tenants/live-configuration.ts";
-import type { RequestPricing } from "../src/tenants/model-price.ts";
-import { shareOf } from "../src/tenants/share.ts";
+import type { LiveModel, TenantAccess } from "../src/tenants/live-configuration.ts";
+import { isNamed } from "../src/tenants/live-configuration.ts";
 import { authenticate } from "./auth.ts";
 import type { CallRecord, CheckedRequest } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
+import { aimedAt } from "./call-targets.ts";
+import { promiseOf } from "./promise-of.ts";
 import type { PromptSize } from "./prompt-size.ts";
-import { promptSizeOf } from "./prompt-size.ts";
+import { promptSizeOf, tokensMinOf } from "./prompt-size.ts";
 import { contextLengthProblem } from "./refusal.ts";
 import { requestCounts } from "./request-counts.ts";
-import { requestKeysOf } from "./request-keys.ts";
-import { readRequestBody, upstreamBodyOf } from "./request-body.ts";
+import { readRequestBody } from "./request-body.ts";
 import type { Settings } from "./settings.ts";
 
 /**
@@ -40,66 +40,45 @@ export async function checkRequest(
   const { outline } = body;
   requestCounts.countUnknownParameters(outline.unknownParameterCount);
 
-  const model = access.models.find(({ modelId }) => modelId === outline.modelId);
+  const model = access.models.find((candidate) => isNamed(candidate, outline.modelId));
   if (model === undefined) throw new GatewayError({ code: "model_not_found", param: "model" });
   record.modelId = model.modelId;
+  const promise = promiseOf(request.headers, outline, tenant);
 
-  const { upstreamModel, contextTokens } = model;
   const prompts = outline.prompts.map(promptSizeOf);
-  refuseOverlong(prompts, contextTokens, operation);
+  refuseOverlong(prompts, model.contextTokens, operation);
+  const models = [model, ...fallbacksFor(model, access, outline, prompts)] as const;
   return {
     operation,
     requestId,
     tenant,
     keyName,
-    model,
-    share: shareOf(tenant, model.poolId),
-    upstreamBody: upstreamBodyOf(body, upstreamModel),
+    promise,
+    ...aimedAt(models, { body, prompts, access, settings: edge.settings }),
     promptCount: prompts.length,
     promptBytes: prompts.reduce((sum, { bytes }) => sum + bytes, 0),
     promptTokens: prompts.reduce((sum, { tokens }) => sum + tokens, 0),
-    tokensMax: tokensMaxOf(outline, prompts, contextTokens),
-    outputTokensMax: outline.outputTokensMax,
-    pricing: pricingOf(outline, prompts, model),
     choiceCount: outline.choiceCount,
     isStreamed: outline.isStreamed,
     includeUsage: outline.streamOptions?.include_usage === true,
     isContinuable: tenant.continuation === true && outline.isStreamed && outline.choiceCount === 1,
     isPaced: request.headers.get(CLIENT_HEADERS.pace) === "1",
     includeMetrics: request.headers.get(CLIENT_HEADERS.includeMetrics) === "1",
-    keys: requestKeysOf({ upstreamModel, caching: outline.caching }, access, edge.settings),
   };
 }
 
-/** A prompt and each of its answers fit the context together, whatever maximum is asked for. */
-function tokensMaxOf(
-  { choiceCount, outputTokensMax = Infinity }: RequestOutline,
+/** The models that a request may be sent to instead: not in another model's tokens, nor what it cannot hold. */
+function fallbacksFor(
+  asked: LiveModel,
+  { fallbackModels }: TenantAccess,
+  outline: RequestOutline,
   prompts: readonly PromptSize[],
-  contextTokens: number,
-): number {
-  const answersPerPrompt = choiceCount / prompts.length;
-  const bounds = prompts.map(({ tokens }) => {
-    const outputMax = Math.min(outputTokensMax, Math.max(1, contextTokens - tokens));
-    return tokens + Math.ceil(answersPerPrompt * outputMax);
-  });
-  return bounds.reduce((sum, bound) => sum + bound, 0);
-}
-
-/**
- * An output token may cost more than one of the prompt, so a prompt that is shorter than estimated must
- * not leave more room for output than was reserved.
- */
-function pricingOf(
-  { choiceCount, outputTokensMax = Infinity }: RequestOutline,
-  prompts: readonly PromptSize[],
-  { price, contextTokens }: LiveModel,
-): RequestPricing | undefined {
-  if (price === undefined) return undefined;
-  const answersPerPrompt = choiceCount / prompts.length;
-  const bounds = prompts.map(({ tokensMin }) =>
-    Math.ceil(answersPerPrompt * Math.min(outputTokensMax, Math.max(1, contextTokens - tokensMin))),
+): LiveModel[] {
+  const isText = outline.prompts.every(({ kind }) => kind === "text");
+  return fallbackModels.filter(
+    ({ modelId, contextTokens }) =>
+      isText && modelId !== asked.modelId && tokensMinOf(prompts) < contextTokens,
   );
-  return { price, outputTokensMax: bounds.reduce((sum, bound) => sum + bound, 0) };
 }
 
 /** Refuses what no tokenizer could fit into the context, so that no pool is asked in vain. */
@@ -108,7 +87,7 @@ function refuseOverlong(
   contextTokens: number,
   { promptParameter }: Operation,
 ): void {
-  const tokensMin = prompts.reduce((max, prompt) => Math.max(max, prompt.tokensMin), 0);
+  const tokensMin = tokensMinOf(prompts);
   if (tokensMin < contextTokens) return;
   throw new GatewayError(
     contextLengthProblem({ contextTokens, length: `at least ${tokensMin}`, promptParameter }),

@@ -6,6 +6,7 @@ import { metricFamily, NO_LABELS } from "../src/base/metric-text.ts";
 import type { PoolId, TenantId } from "../src/protocol/ids.ts";
 import type { LivePool, TenantAccess } from "../src/tenants/live-configuration.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "../src/tenants/live-configuration.ts";
+import { fallbackModelsOf } from "../src/tenants/overload-step.ts";
 import { OTHER_REQUEST_LABELS, REQUEST_LABELS_MAX } from "../src/protocol/request-labels.ts";
 import { CacheGenerations } from "./cache-generations.ts";
 import type { Env } from "./env.ts";
@@ -213,6 +214,9 @@ function accessByKeyHash(
         keyName: name,
         keyHash: hash,
         models: tenant.modelIds.flatMap((modelId) => models.get(modelId) ?? []),
+        fallbackModels: fallbackModelsOf(tenant.overload).flatMap(
+          (modelId) => models.get(modelId) ?? [],
+        ),
         ...validity,
         configurationVersion,
       };

@@ -89,8 +89,10 @@ export class LedgerLine implements HeldPermit {
     try {
       await withinMs(tell().catch(tellNext).catch(tellNext), DISK_MS_MAX);
     } catch (error) {
-      const { requestId, keyName, modelId } = this.#ends.row;
-      logLine("error", event, { requestId, keyName, modelId, ...ending, details: String(error) });
+      const { requestId, keyName, modelId: askedModelId } = this.#ends.row;
+      const { served, ...use } = ending ?? {};
+      const modelId = served?.modelId ?? askedModelId;
+      logLine("error", event, { requestId, keyName, modelId, ...use, details: String(error) });
     }
   }
 }

@@ -34,3 +34,8 @@ export function promptSizeOf(input: TextInput): PromptSize {
     tokens: FIRST_ESTIMATE.tokensOf(bytes),
   };
 }
+
+/** The fewest tokens that the longest of several prompts can have. */
+export function tokensMinOf(prompts: readonly PromptSize[]): number {
+  return prompts.reduce((max, prompt) => Math.max(max, prompt.tokensMin), 0);
+}

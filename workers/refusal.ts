@@ -85,7 +85,7 @@ export function contextLengthProblem(found: {
 /** What a refusal is told by. */
 type RefusedRequest = Pick<
   CheckedRequest,
-  "operation" | "model" | "tenant" | "isStreamed" | "promptCount"
+  "operation" | "target" | "promise" | "isStreamed" | "promptCount"
 >;
 
 /**
@@ -96,7 +96,7 @@ export function rejectionProblem(rejection: Rejection, request: RefusedRequest):
   const { code, reason, retryAfterMs } = rejection;
   if (isOverlong(rejection, request)) {
     return contextLengthProblem({
-      contextTokens: request.model.contextTokens,
+      contextTokens: request.target.model.contextTokens,
       length: `about ${rejection.promptTokens}`,
       promptParameter: request.operation.promptParameter,
     });
@@ -117,21 +117,21 @@ export function rejectionProblem(rejection: Rejection, request: RefusedRequest):
  */
 function isOverlong(
   { reason, promptTokens = 0 }: Rejection,
-  { model, promptCount }: RefusedRequest,
+  { target, promptCount }: RefusedRequest,
 ): boolean {
   const mayBeLength = reason === "unattainable" || reason === "infeasible";
-  return mayBeLength && promptCount === 1 && promptTokens >= model.contextTokens;
+  return mayBeLength && promptCount === 1 && promptTokens >= target.model.contextTokens;
 }
 
 function unattainableProblem(
   rejection: Rejection,
-  { operation, tenant, isStreamed }: RefusedRequest,
+  { operation, promise, isStreamed }: RefusedRequest,
 ): Problem {
   const { code, promptTokens = 0 } = rejection;
   const firstToken =
     `The prompt of about ${promptTokens} tokens takes ${predictedMsOf(rejection)} ms to its ` +
     "first token even on an idle replica: expected";
-  const limitMs = ttftLimitMs(tenant.targets, promptTokens);
+  const limitMs = ttftLimitMs(promise.targets, promptTokens);
   const isLate = isStreamed && (rejection.predictedWaitMs ?? 0) > limitMs;
   return {
     code,

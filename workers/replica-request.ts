@@ -8,7 +8,7 @@ import { encodeChain } from "../src/protocol/prompt-chain.ts";
 import { editMembers } from "../src/protocol/json-text.ts";
 import { encodeTraceparent } from "../src/protocol/trace-context.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
-import { paceMs } from "../src/slo/deadlines.ts";
+import { paceMs, ttftLimitMs } from "../src/slo/deadlines.ts";
 import { faultOfStatus, upstreamFailure } from "../src/protocol/upstream-problem.ts";
 import type { PlainServer } from "../src/replicas/replica-state.ts";
 import type { InterruptedAnswer } from "../src/streaming/interrupted-answer.ts";
@@ -66,16 +66,16 @@ const CANNOT_GO_ON: ReplicaAnswer = {
 };
 
 /** The client's request; a server that keeps namespaces of KV apart is told which one it is. */
-function bodyFor({ upstreamBody, operation, keys }: Call, { plain }: Dispatch): string {
-  const members = plain && ADAPTERS[plain.engine].namespaceMembers?.(keys.cacheSalt);
+function bodyFor({ target, operation }: Call, { plain }: Dispatch): string {
+  const members = plain && ADAPTERS[plain.engine].namespaceMembers?.(target.keys().cacheSalt);
   // Vectors are of nobody's cache.
-  if (members === undefined || operation.name === "embeddings") return upstreamBody;
-  return editMembers(upstreamBody, members);
+  if (members === undefined || operation.name === "embeddings") return target.upstreamBody;
+  return editMembers(target.upstreamBody, members);
 }
 
 /** The client's request, to be gone on with. */
-function continuedBody({ upstreamBody }: Call, { continuation }: InterruptedAnswer): string {
-  return editMembers(upstreamBody, { [CONTINUATION_MEMBER]: JSON.stringify(continuation) });
+function continuedBody({ target }: Call, { continuation }: InterruptedAnswer): string {
+  return editMembers(target.upstreamBody, { [CONTINUATION_MEMBER]: JSON.stringify(continuation) });
 }
 
 /** What any server is sent. */
@@ -92,22 +92,34 @@ function plainHeaders(call: Call): Record<string, string> {
 /** What only our engines understand, and may know; of a server that is not ours the secret it asks for. */
 function ownHeaders(call: Call, dispatch: Dispatch, settings: Settings): Record<string, string> {
   if (dispatch.plain !== undefined) return foreignHeaders(dispatch.plain, settings);
-  const tbtMs = paceMs(call.tenant.targets);
+  const keys = call.target.keys();
+  const tbtMs = paceMs(call.promise.promised);
   return {
     authorization: `Bearer ${settings.replicaSecret}`,
     [ENGINE_HEADERS.requestId]: call.requestId,
     [ENGINE_HEADERS.tenant]: opaqueTenant(call.tenant.tenantId, settings),
-    [ENGINE_HEADERS.cacheSalt]: call.keys.cacheSalt,
-    ...(call.keys.hashes.length > 0 && {
-      [ENGINE_HEADERS.chain]: encodeChain(call.keys.hashes, call.keys.promptBytes),
+    [ENGINE_HEADERS.cacheSalt]: keys.cacheSalt,
+    ...(keys.hashes.length > 0 && {
+      [ENGINE_HEADERS.chain]: encodeChain(keys.hashes, keys.promptBytes),
     }),
     ...(call.isStreamed && {
-      [ENGINE_HEADERS.deadlineMs]: String(Math.max(0, Math.floor(dispatch.firstTokenBudgetMs))),
+      [ENGINE_HEADERS.deadlineMs]: String(deadlineMsOf(call, dispatch)),
     }),
     ...(tbtMs < Infinity && { [ENGINE_HEADERS.tbtMs]: String(tbtMs) }),
     ...(call.isContinuable && { [ENGINE_HEADERS.tellTokens]: "1" }),
     [ENGINE_HEADERS.dispatch]: dispatch.dispatch,
   };
+}
+
+/**
+ * What is left until the first token must be there, as promised: an engine serves the earliest first, and by
+ * a tighter wish nobody shall get ahead of others there.
+ */
+function deadlineMsOf({ promise, promptTokens }: Call, { firstTokenBudgetMs }: Dispatch): number {
+  const askedMs = ttftLimitMs(promise.targets, promptTokens);
+  const promisedMs = ttftLimitMs(promise.promised, promptTokens);
+  const slackMs = promisedMs < Infinity ? promisedMs - askedMs : 0;
+  return Math.max(0, Math.floor(firstTokenBudgetMs + slackMs));
 }
 
 /** A name by which an engine can tell tenants apart and nobody can tell who they are. */

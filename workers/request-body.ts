@@ -25,8 +25,8 @@ export async function readRequestBody(
 
 /**
  * Writes the body for a replica: the client's own text, but for what the gateway decides. The salt
- * travels in a header, derived; a priority is the tenant's to have and not the client's to ask for, nor
- * is it to make up what an answer begins with;
+ * travels in a header, derived; a priority and a tier are the tenant's to have, nor is the client to make up
+ * what an answer begins with;
  * and of a stream the gateway always wants the counts. Strict servers refuse `stream_options` in
  * any other request.
  */
@@ -37,6 +37,24 @@ export function upstreamBodyOf({ json, outline }: RequestBody, upstreamModel: st
     [CONTINUATION_MEMBER]: undefined,
     cache_salt: undefined,
     priority: undefined,
+    service_tier: undefined,
     stream_options: outline.isStreamed ? JSON.stringify(streamOptions) : undefined,
+  });
+}
+
+/** The members that limit an output, of which the first one wins. */
+const LIMITS = ["max_completion_tokens", "max_tokens"] as const;
+
+/** Writes a body with a lower limit of the output, under the name that the client uses for it. */
+export function clampedBody(json: string, outputTokensMax: number): string {
+  const body = orThrow(parseJsonObject(json));
+  const isThere = (name: string): boolean => (body[name] ?? undefined) !== undefined;
+  const used = LIMITS.filter(isThere);
+  const names = used.length > 0 ? used : ["max_tokens"];
+  // A minimum above the maximum would be refused as the client's mistake.
+  const hasMinimum = Number(body["min_tokens"]) > outputTokensMax;
+  return editMembers(json, {
+    ...Object.fromEntries(names.map((name) => [name, String(outputTokensMax)])),
+    ...(hasMinimum && { min_tokens: String(outputTokensMax) }),
   });
 }

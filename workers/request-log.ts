@@ -27,6 +27,7 @@ export function logCall(call: {
     modelId: record.modelId,
     outcome: stopReason === "client-gone" ? "client_gone" : (record.problem?.code ?? "completed"),
     rejectedFor: record.rejectedFor,
+    degraded: record.degraded.length === 0 ? undefined : record.degraded.join(" "),
     limitedBy: record.limitedBy,
     attainment: attainment?.kind,
     missed: attainment?.kind === "missed" ? attainment.missed.join(" ") : undefined,

@@ -35,11 +35,12 @@ export function receiveStreamed(call: Call, client: ClientStream): StreamedRecep
   const receive: ReceiveAnswer = async (body, line) => {
     const { interrupted: continues } = record;
     const stream = new TokenStream({
-      modelId: call.model.modelId,
+      modelId: call.target.model.modelId,
       choiceCount: call.choiceCount,
+      ...(call.operation.tellsTier && { serviceTier: call.promise.serviceTier }),
       includeUsage: call.includeUsage,
       ...(call.includeMetrics && { metricsOf: (answer) => metricsOf(call, answer) }),
-      ...(line.tellsTokens && { tokensKeptMax: call.model.contextTokens }),
+      ...(line.tellsTokens && { tokensKeptMax: call.target.model.contextTokens }),
       ...(continues !== undefined && { continues }),
     });
     // Until it has something new, an answer that goes on is what there is of it.
@@ -88,8 +89,8 @@ async function sendRest(
 }
 
 /** A pace is kept where one was promised. */
-function sinkOf({ isPaced, tenant }: Call, client: ClientStream): TextSink {
-  const gapMsMax = paceMs(tenant.targets);
+function sinkOf({ isPaced, promise }: Call, client: ClientStream): TextSink {
+  const gapMsMax = paceMs(promise.promised);
   return isPaced && gapMsMax < Infinity ? new PacedClient(client, new Pacer({ gapMsMax })) : client;
 }
 

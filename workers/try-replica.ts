@@ -104,14 +104,14 @@ export async function tryReplica(serving: Serving, copy: AttemptCopy): Promise<A
 
 /** How long a call's copy may go without an answer: for ever where nobody can say that it is late. */
 export function attemptLimitOf(
-  { isStreamed, tenant, record, outputTokensMax }: Call,
+  { isStreamed, promise, record, target: { outputTokensMax } }: Call,
   { forecast, firstTokenBudgetMs }: Dispatch,
 ): number {
   if (isStreamed) {
     return attemptLimitMs({ boundMs: forecast.ttftMs, budgetMs: firstTokenBudgetMs });
   }
   if (outputTokensMax === undefined) return Infinity;
-  const { targets } = tenant;
+  const { targets } = promise;
   // Who joins it on its replica may slow it down to what was promised.
   const tpotMs = Math.max(forecast.tpotMs, targets.tpot?.limitMs ?? 0);
   const boundMs = forecast.ttftMs + tpotMs * (outputTokensMax - 1);
@@ -161,7 +161,7 @@ async function receiveAnswer(
     recorded: permit.recorded,
     onAnswer,
     onFirstToken,
-    stallMarkMs: stallMarkMs(call.tenant.targets, dispatch.forecast.tpotMs),
+    stallMarkMs: stallMarkMs(call.promise.promised, dispatch.forecast.tpotMs),
     onStall: () => void lease.stalled(),
     tellsTokens: answer.tellsTokens,
     prospects: () => lease.prospects([]),

@@ -1,11 +1,22 @@
-import type { UsageEnding } from "../src/tenants/usage-ending.ts";
+import type { ServedModel, UsageEnding } from "../src/tenants/usage-ending.ts";
 import type { Call } from "./call.ts";
 
 /**
  * What a call took of its tenant's tokens that has an answer, be it broken. Without the replica's own
  * counts a chunk is a token, and of an answer that came whole nobody can say what was made of it.
  */
-export function endingOfAnswer({ record, ...estimate }: Call): UsageEnding {
+export function endingOfAnswer(call: Call): UsageEnding {
+  return { ...tokensOfAnswer(call), ...servedOf(call) };
+}
+
+/** Its tenant may have let another model answer, whose price may be another one than was reserved. */
+function servedOf({ target, fallbacks }: Call): { readonly served?: ServedModel } {
+  if (fallbacks.length === 0) return {};
+  const { model, pricing } = target;
+  return { served: { modelId: model.modelId, ...(pricing !== undefined && { pricing }) } };
+}
+
+function tokensOfAnswer({ record, ...estimate }: Call): UsageEnding {
   const { usage, stream, interrupted } = record;
   if (usage !== undefined) {
     return {

@@ -18,7 +18,11 @@ export function receiveWhole(call: Call, answer: (json: string) => void): Receiv
       return unusable(problem);
     }
     call.record.usage = whole.usage;
-    const aliased = editMembers(json, { model: JSON.stringify(call.model.modelId) });
+    const { operation, promise, target } = call;
+    const aliased = editMembers(json, {
+      model: JSON.stringify(target.model.modelId),
+      ...(operation.tellsTier && { service_tier: JSON.stringify(promise.serviceTier) }),
+    });
     return { kind: "complete", deliver: async () => answer(aliased) };
   };
 }

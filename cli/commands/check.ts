@@ -20,7 +20,8 @@ export const checkCommand: Command = {
   synopsis: "FILE [flags]",
   summary: "Check a configuration file",
   help: `Checks FILE as the gateway would, without asking one. Every problem is named at once, as
-file:line path: what was expected and what was found. A key that has expired is a warning only.
+file:line path: what was expected and what was found. What is allowed but probably not meant, such as a
+key that has expired, is a warning only.
 
 ${toHelpLines(FLAGS)}`,
   run: runCheck,

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import * as z from "zod";
-import { API_KEY_NOTATION, NAME_NOTATION } from "../../src/tenants/configuration-file.ts";
-import { parseApiKey, parseName } from "../../src/tenants/configuration-file.ts";
+import { API_KEY_NOTATION, parseApiKey } from "../../src/tenants/configuration-file.ts";
+import { NAME_NOTATION, parseName } from "../../src/tenants/file-notations.ts";
 import type { Command, Terminal } from "../command.ts";
 import { CommandFailure, EXIT_CODES, WrongUse } from "../command.ts";
 import { FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";

@@ -1,17 +1,4 @@
-import type { ModelId } from "../protocol/ids.ts";
-
-/** One thing to do with a request that no replica can serve in time. */
-export type OverloadStep =
-  /** Wait. `ratio` is the share of the TTFT target, of E2E if not streamed, that waiting may take. */
-  | { readonly kind: "queue"; readonly ratio: number }
-  /** Cut the answer short, so that it fits. */
-  | { readonly kind: "clamp"; readonly outputTokensMax: number }
-  /** Ask another model. */
-  | { readonly kind: "fallback"; readonly modelId: ModelId }
-  | { readonly kind: "reject" };
-
-/** What a tenant wants done under overload, from first to last; what it does not say is a refusal. */
-export type OverloadLadder = readonly OverloadStep[];
+import type { OverloadLadder, OverloadStep } from "../tenants/overload-step.ts";
 
 /** Waits as long as the target allows, then is refused. */
 export const DEFAULT_OVERLOAD_LADDER: OverloadLadder = [

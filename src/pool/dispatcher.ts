@@ -53,7 +53,7 @@ export class Dispatcher {
   ): Lease {
     const { requestId, offer, promptTokens, emittedTokens } = request;
     const { outputTokens, outputTokensHigh } = request;
-    const { tenantId, modelId, targets } = offer;
+    const { tenantId, modelId, promised: { tpot, tbtMaxMs } = offer.targets } = offer;
     const limit = request.clampedOutputTokensMax ?? offer.outputTokensMax;
     const outputTokensMax = limit === undefined ? undefined : Math.max(1, limit - emittedTokens);
     this.#state.counts.dispatched += 1;
@@ -62,7 +62,7 @@ export class Dispatcher {
     const { speedRatio } = replica.loadAt(nowMs);
     const expected = { promptTokens, cachedTokens, outputTokensMax };
     const known = { leaseId, tenantId, modelId, dispatchNumber, ...expected };
-    const promised = { tpotMs: targets.tpot?.limitMs, tbtMs: targets.tbtMaxMs };
+    const promised = { tpotMs: tpot?.limitMs, tbtMs: tbtMaxMs };
     replica.take({ ...known, ...promised, expectedOutputTokens: outputTokens }, nowMs);
     if (offer.chain !== undefined) {
       replica.prefixes.note(offer.chain, { isForeign: replica.plain !== undefined, nowMs });

@@ -42,7 +42,7 @@ export class Hedger {
     }
     totals.hedged("sent");
     hedgeBudget.spend();
-    tenants.arrives(offer.tenantId, offer.share, offer.targets, nowMs);
+    tenants.arrives(offer.tenantId, offer.share, offer.promised ?? offer.targets, nowMs);
     return [this.#dispatcher.hedge(request, chosen, lease, nowMs)];
   }
 

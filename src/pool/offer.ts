@@ -1,7 +1,7 @@
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
 import type { PromptChain } from "../protocol/prompt-chain.ts";
-import type { OverloadLadder } from "../admission/overload-ladder.ts";
+import type { OverloadLadder } from "../tenants/overload-step.ts";
 import type { PlainServer } from "../replicas/replica-state.ts";
 import type { Attainment } from "../slo/attainment.ts";
 import type { SloTargets } from "../slo/targets.ts";
@@ -30,6 +30,11 @@ export interface Offer {
   /** The client's own limit, if it set one. */
   readonly outputTokensMax?: number;
   readonly targets: SloTargets;
+  /**
+   * Present where the request asks for tighter targets than its tenant was promised: what that was. The wish
+   * is its own, so nobody else makes way for it, and to refuse it breaks no promise.
+   */
+  readonly promised?: SloTargets;
   /** False: the answer comes as a whole, and of the targets only E2E applies. */
   readonly isStreamed: boolean;
   /** What of the targets' time is spent already, counted to this call. */

@@ -57,7 +57,7 @@ export class Reception {
     const { tenants, intake, queue } = this.#parts;
     const request = toPoolRequest(offer, intake, this.#parts.capacity(nowMs), nowMs);
     this.#state.counts.offered += 1;
-    tenants.arrives(offer.tenantId, offer.share, offer.targets, nowMs);
+    tenants.arrives(offer.tenantId, offer.share, offer.promised ?? offer.targets, nowMs);
     request.isInProfile = this.#claim(request, nowMs);
     if (!offer.isRetry) {
       const { isInProfile, costMs } = request;

@@ -42,22 +42,28 @@ export class Refuser {
     if (isTakenBack && request.isInProfile && this.#parts.mechanisms.guarantees) {
       tenants.correct(tenantId, -costMs, this.#parts.rateMsPerMs(nowMs), nowMs);
     }
-    this.#count(request, facts.reason, nowMs);
+    this.#count(request, facts, nowMs);
     tenants.leaves(tenantId);
     return { kind: "reject", requestId, rejection };
   }
 
-  /** Who gave up was not refused, and who was admitted before has failed by now. */
+  /**
+   * Who gave up was not refused, and who was admitted before has failed by now. Who goes on to another model
+   * gets what its tenant wants instead of a refusal, and who asked for more than was promised was not promised it.
+   */
   #count(
     { offer, isInProfile, costMs }: PoolRequest,
-    reason: RefusalFacts["reason"],
+    { reason, fallbackModelId }: RefusalFacts,
     nowMs: number,
   ) {
     if (reason === "withdrawn" || reason === "unattainable") return;
     const { tenants, holdBack } = this.#parts;
     // Where nobody is served there is no room that excess could have taken.
-    if (isInProfile && !isNobodyServed(reason)) holdBack.refused(nowMs);
+    const isWish = offer.promised !== undefined;
+    if (isInProfile && !isWish && !isNobodyServed(reason)) holdBack.refused(nowMs);
+    if (fallbackModelId !== undefined) return;
     if (!offer.isRetry) {
+      if (isInProfile && isWish) return;
       tenants.count(offer.tenantId, { kind: "rejected", isInProfile }, nowMs);
       return;
     }

@@ -122,10 +122,14 @@ export const GENERATION_PARAMETERS = {
 /** Choices of one answer, over all its prompts: as many as are told apart in a stream. */
 export const ANSWER_CHOICES_MAX = 128;
 
+/** How urgent a request is, in the API's words. */
+export const ServiceTier = z.enum(["auto", "default", "flex", "scale", "priority", "fast"]);
+
 /** What the edge reads of chats and completions alike. All else is the engine's to judge. */
 export const EDGE_PARAMETERS = {
-  n: optional(integerWithin(1, ANSWER_CHOICES_MAX)),
+  n: optional(integerWithin(1, CHOICES_MAX)),
   stream: optional(z.boolean()),
+  service_tier: optional(ServiceTier),
   stream_options: optional(z.looseObject({ include_usage: optional(z.boolean()) })),
   cache_salt: CacheSalt,
   ...CACHE_PARAMETERS,

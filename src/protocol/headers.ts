@@ -32,4 +32,11 @@ export const CLIENT_HEADERS = {
   includeMetrics: "x-include-metrics",
   /** `1` asks for a stream at an even pace, within the gap that was promised. */
   pace: "x-sluice-pace",
+  /** Asks for another of the tenant's classes. */
+  className: "x-sluice-class",
+  /** Tighten what the class promises, in ms; looser values change nothing. */
+  ttftMs: "x-sluice-ttft-ms",
+  tpotMs: "x-sluice-tpot-ms",
+  /** Says what of the answer is less than was asked for, as the tenant's overload ladder has it. */
+  degraded: "x-sluice-degraded",
 } as const;

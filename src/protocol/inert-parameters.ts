@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { ServiceTier } from "./generation-parameters.ts";
 import { onlyNeutral, optional } from "./parameter-schemas.ts";
 import { CACHE_PARAMETERS } from "./request-caching.ts";
 import { faultOf } from "./validation.ts";
@@ -22,7 +23,7 @@ const IGNORED = {
   ...CACHE_PARAMETERS,
   reasoning_effort: optional(z.enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
   safety_identifier: optional(z.string().max(64)),
-  service_tier: optional(z.enum(["auto", "default", "flex", "scale", "priority", "fast"])),
+  service_tier: optional(ServiceTier),
   store: optional(z.boolean()),
   verbosity: optional(z.enum(["low", "medium", "high"])),
   web_search_options: optional(AnyObject),

@@ -7,6 +7,8 @@ export interface ModelCard {
   readonly owned_by: string;
   /** The model's context length in tokens; clients of vLLM read this name. */
   readonly max_model_len: number;
+  /** The model that an alias stands for, by vLLM's name for it. */
+  readonly root?: string;
 }
 
 /** The answer of `GET /v1/models`. */

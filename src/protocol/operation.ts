@@ -2,6 +2,7 @@ import type * as z from "zod";
 import { ChatRequest, ChatRequestShape, messageText, requestedOutputTokensMax } from "./chat.ts";
 import { CompletionRequest, CompletionRequestShape } from "./completion.ts";
 import { EmbeddingsRequest, EmbeddingsRequestShape } from "./embeddings.ts";
+import type { ServiceTier } from "./generation-parameters.ts";
 import type { ModelId } from "./ids.ts";
 import { InertChatParameters, InertCompletionParameters } from "./inert-parameters.ts";
 import { chatParts, hasCacheMarks, textParts } from "./prompt-parts.ts";
@@ -27,6 +28,7 @@ export interface RequestOutline {
   /** As the client wrote them. */
   readonly streamOptions: { readonly include_usage?: boolean | undefined } | undefined;
   readonly caching: RequestCaching;
+  readonly serviceTier: z.infer<typeof ServiceTier> | undefined;
   /** Parameters that the API does not have: replicas get them all the same. */
   readonly unknownParameterCount: number;
 }
@@ -40,6 +42,8 @@ export interface Operation {
   readonly name: "chat" | "text_completion" | "embeddings";
   /** Of the gateway and of its replicas. */
   readonly path: string;
+  /** Whether its answers say which service tier they had. */
+  readonly tellsTier: boolean;
   /** By which a prompt that is too long is told. */
   readonly promptParameter: string;
   /** Reads a request's body. */
@@ -61,6 +65,7 @@ const INPUTS = { request: EmbeddingsRequest, inert: InertCompletionParameters };
 export const CHAT: Operation = {
   name: "chat",
   path: "/v1/chat/completions",
+  tellsTier: true,
   promptParameter: "messages",
   outline: outlineBy(ChatRequestShape, CHATS, (chat) => ({
     ...outlineOfGeneration(chat, 1),
@@ -75,6 +80,7 @@ export const CHAT: Operation = {
 export const TEXT_COMPLETION: Operation = {
   name: "text_completion",
   path: "/v1/completions",
+  tellsTier: false,
   promptParameter: "prompt",
   outline: outlineBy(CompletionRequestShape, COMPLETIONS, (completion) => ({
     ...outlineOfGeneration(completion, completion.prompt.length),
@@ -90,6 +96,7 @@ export const TEXT_COMPLETION: Operation = {
 export const EMBEDDINGS: Operation = {
   name: "embeddings",
   path: "/v1/embeddings",
+  tellsTier: false,
   promptParameter: "input",
   outline: outlineBy(EmbeddingsRequestShape, INPUTS, ({ model, input, cache_salt }) => ({
     modelId: model,
@@ -100,6 +107,7 @@ export const EMBEDDINGS: Operation = {
     streamOptions: undefined,
     // Vectors are computed over whole texts: none of their blocks is read.
     caching: cachingOf({ cache_salt }, { parts: [], hasMarks: false }),
+    serviceTier: undefined,
   })),
   readAnswer: (body) => {
     const parsed = UpstreamEmbeddings.safeParse(body);
@@ -123,7 +131,7 @@ function outlineBy<Schema extends z.ZodType>(
 }
 
 function outlineOfGeneration(
-  request: Pick<ChatRequestShape, "model" | "n" | "stream" | "stream_options">,
+  request: Pick<ChatRequestShape, "model" | "n" | "stream" | "stream_options" | "service_tier">,
   promptCount: number,
 ) {
   return {
@@ -131,6 +139,7 @@ function outlineOfGeneration(
     choiceCount: promptCount * (request.n ?? 1),
     isStreamed: request.stream === true,
     streamOptions: request.stream_options,
+    serviceTier: request.service_tier,
   };
 }
 

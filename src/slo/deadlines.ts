@@ -24,7 +24,8 @@ export function stallMarkMs({ tpot }: SloTargets, foreseenTpotMs: number): numbe
 /** Returns how long the first token of a prompt may take; `Infinity` when nothing is promised. */
 export function ttftLimitMs({ ttft }: SloTargets, promptTokens: number): number {
   if (ttft === undefined) return Number.POSITIVE_INFINITY;
-  return ttft.limitMs + (ttft.perPromptTokenMs ?? 0) * promptTokens;
+  const limitMs = ttft.limitMs + (ttft.perPromptTokenMs ?? 0) * promptTokens;
+  return Math.min(limitMs, ttft.atMostMs ?? limitMs);
 }
 
 /**

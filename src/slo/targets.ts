@@ -7,6 +7,8 @@ interface PercentileTarget {
 /** A bound on TTFT that may grow with the prompt: `limitMs + perPromptTokenMs × prompt tokens`. */
 interface TtftTarget extends PercentileTarget {
   readonly perPromptTokenMs?: number;
+  /** However long the prompt is; only where a request asks for less than its class promises. */
+  readonly atMostMs?: number;
 }
 
 /** What a tenant was promised. A target that is absent was not promised. */

@@ -7,6 +7,8 @@ export interface TokenStreamOptions {
   /** The name the client asked for; it replaces the replica's own in every chunk. */
   readonly modelId: ModelId;
   readonly choiceCount: number;
+  /** The service tier that it had, where its chunks say so. */
+  readonly serviceTier?: string;
   /** Whether the client wants the chunk with the counts; the gateway itself always asks for it. */
   readonly includeUsage: boolean;
   /** What the client is told beside the counts of the whole answer; absent: nothing. */

@@ -256,7 +256,7 @@ export class TokenStream {
 
   /** A chunk without choices is the one with the counts; simple clients crash on it unasked. */
   #rewrite(chunk: UpstreamChunk, json: string): string {
-    const { modelId, includeUsage } = this.#options;
+    const { modelId, includeUsage, serviceTier } = this.#options;
     const hasUsage = chunk.usage !== undefined && chunk.usage !== null;
     if (chunk.choices.length === 0 && !(includeUsage && hasUsage)) return "";
     const model = JSON.stringify(modelId);
@@ -264,6 +264,7 @@ export class TokenStream {
     const data = editMembers(json, {
       model,
       [PROGRESS_MEMBER]: undefined,
+      ...(serviceTier !== undefined && { service_tier: JSON.stringify(serviceTier) }),
       ...(this.continues !== undefined && identityMembers(this.continues.identity)),
       ...(!includeUsage && { usage: undefined }),
       ...(metrics !== undefined && { metrics: JSON.stringify(metrics) }),

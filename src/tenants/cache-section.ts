@@ -1,16 +1,14 @@
 import * as z from "zod";
-import { notation, section } from "./notation.ts";
-
-const Switch = notation("true or false", (found) =>
-  typeof found === "boolean" ? found : undefined,
-);
+import { notation, section, switchNotation } from "./notation.ts";
 
 /** What of a tenant's requests is kept to be found again, as `sluice.yaml` has it. */
 export const CacheSection = section({
-  prompts: Switch.exactOptional(),
-  answers: Switch.exactOptional(),
-  scope: notation("tenant or user", (found) =>
-    found === "tenant" || found === "user" ? found : undefined,
+  prompts: switchNotation().exactOptional(),
+  answers: switchNotation().exactOptional(),
+  scope: notation(
+    "tenant or user",
+    (found) => (found === "tenant" || found === "user" ? found : undefined),
+    { enum: ["tenant", "user"] },
   ).exactOptional(),
 });
 

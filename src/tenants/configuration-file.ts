@@ -1,46 +1,36 @@
 import * as z from "zod";
-import { ENGINES, isEngine } from "../protocol/engine-kind.ts";
 import { CacheSection } from "./cache-section.ts";
-import { normalizeEndpointUrl } from "./endpoint-url.ts";
+import { ClassSection } from "./class-section.ts";
+import {
+  amountNotation,
+  boundedDurationNotation,
+  DateAtMs,
+  ModelName,
+  Name,
+} from "./file-notations.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
-import { PRICE_MICROS_MAX } from "./model-price.ts";
-import { parseMicros } from "./money.ts";
-import { countNotation, mappingOf, notation, section, textNotation } from "./notation.ts";
-import { isSecretName } from "./secret-name.ts";
-import { parseDateAtMs, parseDurationMs, parseRatio } from "./units.ts";
-
-/** Completes "expected …" where `parseName` finds no name. */
-export const NAME_NOTATION =
-  "a name of at most 64 letters, digits, '.', '_' or '-', the first a letter or digit";
+import {
+  countNotation,
+  mappingOf,
+  notation,
+  section,
+  switchNotation,
+  textNotation,
+} from "./notation.ts";
+import { OverloadSection } from "./overload-section.ts";
+import { ModelSection, PoolSection } from "./pool-section.ts";
+import { parseRatio, PATTERNS } from "./units.ts";
 
 /** Completes "expected …" where `parseApiKey` finds no key. */
 export const API_KEY_NOTATION = "a key of 8 to 512 visible ASCII characters that begins with sk-";
-
-const Name = textNotation(NAME_NOTATION, parseName);
-
-const ModelName = textNotation(
-  "a name of at most 256 letters, digits, '.', '_', '-', ':' or '/', the first a letter or digit",
-  (text) => (/^[A-Za-z0-9][\w.:/-]{0,255}$/.test(text) ? text : undefined),
-);
-
-const DurationMs = textNotation("a duration such as 300ms, 8s or 2m", (text) => {
-  const durationMs = parseDurationMs(text);
-  return durationMs !== undefined && durationMs > 0 ? durationMs : undefined;
-});
-
-const DateAtMs = textNotation("a date such as 2027-06-30", parseDateAtMs);
 
 const {
   attemptsMax,
   attemptsMin,
   bandMax,
-  contextTokensMax,
-  cooldownMsMax,
-  cooldownMsMin,
-  ejectAfterMax,
+  classesPerTenantMax,
   firstTokenTimeoutMsMax,
-  queueMax,
-  replicasPerPoolMax,
+  originsMax,
   requestsMax,
   requestsPerMinuteMax,
   shardsMax,
@@ -55,109 +45,15 @@ const {
 
 const Requests = countNotation("requests", { min: 1, max: requestsMax });
 
-const Price = amountNotation("an amount from 0 to 1000000 with at most 6 decimals, such as 0.15", {
-  minMicros: 0,
-  maxMicros: PRICE_MICROS_MAX,
-});
-
-export const PriceSection = section({
-  input: Price,
-  cached_input: Price.exactOptional(),
-  output: Price,
-});
-
-export const ModelSection = section({
-  context: countNotation("tokens", { min: 1, max: contextTokensMax }),
-  pool: Name,
-  upstream: ModelName.exactOptional(),
-  max_running: Requests.exactOptional(),
-  price_per_million_tokens: PriceSection.exactOptional(),
-});
-export type ModelSection = z.infer<typeof ModelSection>;
-
-export const ReplicaSection = section({
-  url: textNotation(
-    "a URL such as http://10.0.0.7:9101, without credentials, query or fragment",
-    normalizeEndpointUrl,
-  ),
-  max_running: Requests.exactOptional(),
-});
-
-export const AuthSection = section({
-  secret: textNotation(
-    "the name of a secret of the Worker in capitals, such as GPU_POOL_TOKEN, and none of SLUICE_…",
-    (text) => (isSecretName(text) ? text : undefined),
-  ),
-});
-
-export const HealthSection = section({
-  eject_after: countNotation("failures in a row", { min: 1, max: ejectAfterMax }).exactOptional(),
-  cooldown_max: textNotation("a duration from 100ms to 1h, such as 3s", (text) =>
-    parseDurationWithin(text, cooldownMsMin, cooldownMsMax),
-  ).exactOptional(),
-  probe: notation("passive (replicas are probed by real requests)", (found) =>
-    found === "passive" ? found : undefined,
-  ).exactOptional(),
-});
-
-const REPLICAS = `a list of 1 to ${replicasPerPoolMax} replicas`;
-
-export const PoolSection = section({
-  engine: notation(`one of ${ENGINES.join(", ")}`, (found) =>
-    isEngine(found) ? found : undefined,
-  ),
-  replicas: z.array(ReplicaSection, REPLICAS).min(1, REPLICAS).max(replicasPerPoolMax, REPLICAS),
-  queue_max: countNotation("requests", { min: 0, max: queueMax }).exactOptional(),
-  auth: AuthSection.exactOptional(),
-  health: HealthSection.exactOptional(),
-});
-
-const PERCENTILE = "a percentile such as p50, p99 or p99.9";
-const PercentileRatio = textNotation(PERCENTILE, parsePercentile);
-
-const ONE_TARGET = "one percentile with its limit, such as { p99: 300ms }";
-const Target = mappingOf(PercentileRatio, DurationMs, {
-  expected: ONE_TARGET,
-  max: 1,
-}).transform((limits, context) => {
-  const target = toTarget(limits);
-  if (target !== undefined) return target;
-  context.issues.push({ code: "custom", message: ONE_TARGET, input: limits });
-  return z.NEVER;
-});
-
-const PER_PROMPT_TOKEN = "per_prompt_token";
-const TTFT_TARGET = `${ONE_TARGET}, and ${PER_PROMPT_TOKEN} where the limit grows with the prompt`;
-const TtftLimit = textNotation(`${PERCENTILE}, or ${PER_PROMPT_TOKEN}`, (text) =>
-  text === PER_PROMPT_TOKEN ? text : parsePercentile(text),
-);
-const TtftTarget = mappingOf(TtftLimit, DurationMs, {
-  expected: TTFT_TARGET,
-  max: 2,
-}).transform((limits, context) => {
-  const target = toTarget(new Map([...limits].filter(isPercentile)));
-  const perPromptTokenMs = limits.get(PER_PROMPT_TOKEN);
-  if (target !== undefined) {
-    return { ...target, ...(perPromptTokenMs !== undefined && { perPromptTokenMs }) };
-  }
-  context.issues.push({ code: "custom", message: TTFT_TARGET, input: limits });
-  return z.NEVER;
-});
-
-export const ClassSection = section({
-  ttft: TtftTarget.exactOptional(),
-  tpot: Target.exactOptional(),
-  e2e: Target.exactOptional(),
-  tbt_max: DurationMs.exactOptional(),
-}).refine(
-  (targets) => Object.keys(targets).length > 0,
-  "at least one target: ttft, tpot, e2e, tbt_max",
-);
+const API_KEY = /^sk-[\x21-\x7e]{5,509}$/;
+const KEY_HASH = /^hmac-sha256:([0-9a-f]{64})$/;
 
 export const KeySection = section({
   name: Name,
-  hash: textNotation("hmac-sha256: and 64 hex digits", parseKeyHash).exactOptional(),
-  key: textNotation(API_KEY_NOTATION, parseApiKey).exactOptional(),
+  hash: textNotation("hmac-sha256: and 64 hex digits", parseKeyHash, {
+    pattern: KEY_HASH.source,
+  }).exactOptional(),
+  key: textNotation(API_KEY_NOTATION, parseApiKey, { pattern: API_KEY.source }).exactOptional(),
   not_before: DateAtMs.exactOptional(),
   expires: DateAtMs.exactOptional(),
 });
@@ -178,43 +74,87 @@ export const LimitsSection = section({
 });
 export type LimitsSection = z.infer<typeof LimitsSection>;
 
+/** A scheme with a host, and a port where it is not the usual one: as browsers write it. */
+const ORIGIN = /^https?:\/\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?$/;
+
 const TIMEOUT = "a duration from 10ms to 10m, such as 120s";
 const FIRST_TOKEN_TIMEOUT = "auto, or a duration from 10ms to 60s, such as 600ms";
 
 export const TimeoutsSection = section({
-  total: textNotation(TIMEOUT, (text) => parseTimeoutMs(text, timeoutMsMax)).exactOptional(),
-  first_token: textNotation(FIRST_TOKEN_TIMEOUT, (text) =>
-    text === "auto" ? text : parseTimeoutMs(text, firstTokenTimeoutMsMax),
-  ).exactOptional(),
-  stall: textNotation(`auto, or ${TIMEOUT}`, (text) =>
-    text === "auto" ? text : parseTimeoutMs(text, timeoutMsMax),
-  ).exactOptional(),
+  total: boundedDurationNotation(TIMEOUT, {
+    minMs: timeoutMsMin,
+    maxMs: timeoutMsMax,
+  }).exactOptional(),
+  first_token: boundedDurationNotation(FIRST_TOKEN_TIMEOUT, {
+    minMs: timeoutMsMin,
+    maxMs: firstTokenTimeoutMsMax,
+    words: ["auto"],
+  }).exactOptional(),
+  stall: boundedDurationNotation(`auto, or ${TIMEOUT}`, {
+    minMs: timeoutMsMin,
+    maxMs: timeoutMsMax,
+    words: ["auto"],
+  }).exactOptional(),
 });
 export type TimeoutsSection = z.infer<typeof TimeoutsSection>;
 
 export const ShareSection = section({
-  weight: notation(`a number from ${weightMin} to ${weightMax}`, (found) =>
-    typeof found === "number" && found >= weightMin && found <= weightMax ? found : undefined,
+  weight: notation(
+    `a number from ${weightMin} to ${weightMax}`,
+    (found) =>
+      typeof found === "number" && found >= weightMin && found <= weightMax ? found : undefined,
+    { type: "number", minimum: weightMin, maximum: weightMax },
   ).exactOptional(),
-  guaranteed: textNotation("a share such as 20% or 0.5%", parseRatio).exactOptional(),
+  guaranteed: textNotation("a share such as 20% or 0.5%", parseRatio, {
+    pattern: PATTERNS.ratio,
+  }).exactOptional(),
 });
 
-export const TenantSection = section({
-  keys: z.array(KeySection, "a list of keys"),
-  models: z.array(ModelName, "a list of models").min(1, "at least one model"),
-  class: Name,
+const ORIGINS = `a list of at most ${originsMax} origins, such as https://app.example`;
+
+export const CorsSection = section({
+  origins: z
+    .array(
+      textNotation(
+        "an origin such as https://app.example, in lower case and without a path",
+        (text) => (ORIGIN.test(text) ? text : undefined),
+        { pattern: ORIGIN.source },
+      ),
+      ORIGINS,
+    )
+    .max(originsMax, ORIGINS),
+});
+
+const CLASSES = `a list of at most ${classesPerTenantMax} classes`;
+
+/** What all tenants may have alike. */
+const TENANT_KEYS = {
+  models: z.array(ModelName, "a list of models").min(1, "at least one model").exactOptional(),
+  class: Name.exactOptional(),
+  classes: z.array(Name, CLASSES).max(classesPerTenantMax, CLASSES).exactOptional(),
   share: ShareSection.exactOptional(),
-  priority: notation(`a band from 0, the most urgent one, to ${bandMax}`, (found) =>
-    isBand(found) ? found : undefined,
+  priority: notation(
+    `a band from 0, the most urgent one, to ${bandMax}`,
+    (found) => (isBand(found) ? found : undefined),
+    { type: "integer", minimum: 0, maximum: bandMax },
   ).exactOptional(),
   limits: LimitsSection.exactOptional(),
   cache: CacheSection.exactOptional(),
   timeouts: TimeoutsSection.exactOptional(),
   shards: countNotation("objects", { min: 1, max: shardsMax }).exactOptional(),
   attempts: countNotation("attempts", { min: attemptsMin, max: attemptsMax }).exactOptional(),
-  continuation: notation("true or false", (found) =>
-    typeof found === "boolean" ? found : undefined,
-  ).exactOptional(),
+  continuation: switchNotation().exactOptional(),
+  overload: OverloadSection.exactOptional(),
+  cors: CorsSection.exactOptional(),
+};
+
+/** What a tenant has that says nothing of it itself. */
+export const DefaultsSection = section(TENANT_KEYS);
+export type DefaultsSection = z.infer<typeof DefaultsSection>;
+
+export const TenantSection = section({
+  keys: z.array(KeySection, "a list of keys"),
+  ...TENANT_KEYS,
 });
 export type TenantSection = z.infer<typeof TenantSection>;
 
@@ -226,6 +166,7 @@ export const ConfigurationFile = section({
   }),
   pools: mappingOf(Name, PoolSection, { max: CONFIGURATION_LIMITS.poolsMax, entry: "pool" }),
   classes: mappingOf(Name, ClassSection, { max: CONFIGURATION_LIMITS.classesMax }).exactOptional(),
+  defaults: DefaultsSection.exactOptional(),
   tenants: mappingOf(Name, TenantSection, {
     max: CONFIGURATION_LIMITS.tenantsMax,
     entry: "tenant",
@@ -233,59 +174,16 @@ export const ConfigurationFile = section({
 });
 export type ConfigurationFile = z.infer<typeof ConfigurationFile>;
 
-/** Reads the name of a pool, a class, a tenant or a key. */
-export function parseName(text: string): string | undefined {
-  return /^[A-Za-z0-9][\w.-]{0,63}$/.test(text) ? text : undefined;
-}
-
 /** Reads an API key in plain text. */
 export function parseApiKey(text: string): string | undefined {
-  return /^sk-[\x21-\x7e]{5,509}$/.test(text) ? text : undefined;
+  return API_KEY.test(text) ? text : undefined;
 }
 
 /** Reads a hashed API key: the hex digits of its HMAC. */
 export function parseKeyHash(text: string): string | undefined {
-  return /^hmac-sha256:([0-9a-f]{64})$/.exec(text)?.[1];
-}
-
-/** An amount of the currency that all prices of the file are in, in millionths of it. */
-function amountNotation(
-  expected: string,
-  { minMicros, maxMicros }: { minMicros: number; maxMicros: number },
-) {
-  return notation(expected, (found) => {
-    const micros = parseMicros(found) ?? -1;
-    return micros >= minMicros && micros <= maxMicros ? micros : undefined;
-  });
-}
-
-function parseTimeoutMs(text: string, maxMs: number): number | undefined {
-  return parseDurationWithin(text, timeoutMsMin, maxMs);
-}
-
-function parseDurationWithin(text: string, minMs: number, maxMs: number): number | undefined {
-  const durationMs = parseDurationMs(text);
-  if (durationMs === undefined || durationMs < minMs || durationMs > maxMs) return undefined;
-  return durationMs;
-}
-
-function parsePercentile(text: string): number | undefined {
-  const [, digits = ""] = /^p(\d{1,2}(?:\.\d{1,2})?)$/.exec(text) ?? [];
-  const ratio = Number(`${digits}e-2`);
-  return ratio > 0 ? ratio : undefined;
+  return KEY_HASH.exec(text)?.[1];
 }
 
 function isBand(found: unknown): found is number {
   return typeof found === "number" && Number.isInteger(found) && found >= 0 && found <= bandMax;
-}
-
-function toTarget(limits: ReadonlyMap<number, number>) {
-  const [first, ...others] = limits;
-  if (first === undefined || others.length > 0) return undefined;
-  const [percentileRatio, limitMs] = first;
-  return { percentileRatio, limitMs };
-}
-
-function isPercentile(entry: [number | string, number]): entry is [number, number] {
-  return typeof entry[0] === "number";
 }

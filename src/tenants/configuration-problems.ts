@@ -1,20 +1,26 @@
 import type * as z from "zod";
 import { closestName } from "./closest-name.ts";
+import { CacheSection } from "./cache-section.ts";
+import { ClassSection } from "./class-section.ts";
 import {
-  AuthSection,
-  ClassSection,
   ConfigurationFile,
-  HealthSection,
+  CorsSection,
+  DefaultsSection,
   KeySection,
   LimitsSection,
-  ModelSection,
-  PoolSection,
-  PriceSection,
-  ReplicaSection,
   ShareSection,
   TenantSection,
   TimeoutsSection,
 } from "./configuration-file.ts";
+import { OverloadStepSection } from "./overload-section.ts";
+import {
+  AuthSection,
+  HealthSection,
+  ModelSection,
+  PoolSection,
+  PriceSection,
+  ReplicaSection,
+} from "./pool-section.ts";
 import type { DocumentPath } from "./references.ts";
 
 /** One thing that is wrong with a configuration, where it stands and what would be right. */
@@ -31,21 +37,19 @@ interface Section {
 
 /** Sections by their path, where `*` stands for a chosen name or an index. */
 const SECTIONS: ReadonlyMap<string, Section> = new Map([
-  ["", { known: Object.keys(ConfigurationFile.shape), notYet: ["aliases", "cors"] }],
-  ["models.*", { known: Object.keys(ModelSection.shape), notYet: ["aliases"] }],
+  ["", { known: Object.keys(ConfigurationFile.shape), notYet: [] }],
+  ["models.*", { known: Object.keys(ModelSection.shape), notYet: [] }],
   ["models.*.price_per_million_tokens", { known: Object.keys(PriceSection.shape), notYet: [] }],
   ["pools.*", { known: Object.keys(PoolSection.shape), notYet: [] }],
   ["pools.*.replicas.*", { known: Object.keys(ReplicaSection.shape), notYet: [] }],
   ["pools.*.auth", { known: Object.keys(AuthSection.shape), notYet: [] }],
   ["pools.*.health", { known: Object.keys(HealthSection.shape), notYet: [] }],
   ["classes.*", { known: Object.keys(ClassSection.shape), notYet: [] }],
-  [
-    "tenants.*",
-    {
-      known: Object.keys(TenantSection.shape),
-      notYet: ["classes", "overload", "aliases", "cors"],
-    },
-  ],
+  ["defaults", { known: Object.keys(DefaultsSection.shape), notYet: [] }],
+  ["tenants.*", { known: Object.keys(TenantSection.shape), notYet: [] }],
+  ["tenants.*.overload.*", { known: Object.keys(OverloadStepSection.shape), notYet: [] }],
+  ["tenants.*.cache", { known: Object.keys(CacheSection.shape), notYet: [] }],
+  ["tenants.*.cors", { known: Object.keys(CorsSection.shape), notYet: [] }],
   ["tenants.*.share", { known: Object.keys(ShareSection.shape), notYet: [] }],
   ["tenants.*.keys.*", { known: Object.keys(KeySection.shape), notYet: ["scopes"] }],
   ["tenants.*.timeouts", { known: Object.keys(TimeoutsSection.shape), notYet: [] }],
@@ -84,8 +88,11 @@ function unrecognizedKey(sectionPath: DocumentPath, key: string): ConfigurationP
 }
 
 function sectionAt(path: DocumentPath): Section {
+  // What is in the defaults stands there as it does in a tenant.
+  const isDefault = path[0] === "defaults" && path.length > 1;
+  const whole = isDefault ? ["tenants", "*", ...path.slice(1)] : path;
   // The second step is always a name of the writer's choice: models, pools, classes and tenants.
-  const pattern = path.map((step, at) => (at === 1 || typeof step === "number" ? "*" : step));
+  const pattern = whole.map((step, at) => (at === 1 || typeof step === "number" ? "*" : step));
   return SECTIONS.get(pattern.join(".")) ?? { known: [], notYet: [] };
 }
 

@@ -1,15 +1,15 @@
 import { BUILT_IN_CLASSES } from "../slo/targets.ts";
 import { parseApiKey, parseKeyHash } from "./configuration-file.ts";
 import type { ConfigurationProblem } from "./configuration-problems.ts";
-import { unknownName } from "./configuration-problems.ts";
 import { normalizeApiUrl, normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import type { Part } from "./document-part.ts";
 import { child, childrenOf, entriesOf, itemsOf, nameOf } from "./document-part.ts";
 import { findOvercommittedPools } from "./guarantees.ts";
 import { isMapping } from "./notation.ts";
-import type { Mention } from "./references.ts";
-import { findRepeats, findUnknown, formatPath } from "./references.ts";
+import { parseMicros } from "./money.ts";
+import { repeats, unresolved } from "./reference-checks.ts";
+import { findTenantProblems } from "./tenant-references.ts";
 import { parseDateAtMs } from "./units.ts";
 
 /** What is allowed of keys, and how one becomes the hash under which it is stored. */
@@ -31,25 +31,24 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
   const pools = entriesOf(child(root, "pools"));
   const classes = entriesOf(child(root, "classes"));
   const tenants = entriesOf(child(root, "tenants"));
+  const defaults = child(root, "defaults");
   const classNames = [...new Set([...Object.keys(BUILT_IN_CLASSES), ...classes.map(nameOf)])];
-  const modelsByTenant = tenants.map((tenant) => itemsOf(child(tenant, "models")));
   const keysByTenant = tenants.map((tenant) => itemsOf(child(tenant, "keys")));
   const keys = keysByTenant.flat();
   const endpoints = pools.flatMap(endpointsOf);
   return [
     ...unresolved("pool", childrenOf(models, "pool"), pools.map(nameOf)),
-    ...unresolved("model", modelsByTenant.flat(), models.map(nameOf)),
-    ...unresolved("class", childrenOf(tenants, "class"), classNames),
     ...repeats(endpoints),
     ...pools.flatMap(authProblems),
-    ...modelsByTenant.flatMap((own) => repeats(own)),
+    ...repeats(models.flatMap((model) => [named(model), ...itemsOf(child(model, "aliases"))])),
+    ...models.flatMap(priceProblems),
+    ...findTenantProblems({ models, tenants, defaults, classNames }),
     ...keysByTenant.flatMap((own) => repeats(childrenOf(own, "name"))),
     ...repeats(keys.flatMap((key) => hashOf(key, rules))),
     ...keys.flatMap((key) => formProblems(key, rules)),
     ...keys.flatMap(validityProblems),
     ...tooManyKeys(keys),
-    ...findOvercommittedPools({ models, tenants }),
-    ...tenants.flatMap((tenant) => unpricedModels(tenant, models)),
+    ...findOvercommittedPools({ models, tenants, defaults }),
   ];
 }
 
@@ -71,41 +70,20 @@ function authProblems(pool: Part): ConfigurationProblem[] {
   return [{ path: auth.path, message }];
 }
 
-function unresolved(
-  what: string,
-  uses: readonly Part[],
-  names: readonly string[],
-): ConfigurationProblem[] {
-  return findUnknown(mentionsOf(uses), names).map(({ name, path }) => ({
-    path,
-    message: unknownName(what, name, names),
-  }));
+/** A model under its name, which no alias may be. */
+function named(model: Part): Part {
+  return { ...model, value: nameOf(model) };
 }
 
-function repeats(
-  parts: readonly Part[],
-  identify: (text: string) => string | undefined = (text) => text,
-): ConfigurationProblem[] {
-  return findRepeats(mentionsOf(parts, identify)).map(({ repeat, first }) => ({
-    path: repeat.path,
-    message: `is there twice: first at ${formatPath(first.path)}`,
-  }));
-}
-
-/** What has no price cannot be kept within a spend. */
-function unpricedModels(tenant: Part, models: readonly Part[]): ConfigurationProblem[] {
-  if (child(child(tenant, "limits"), "spend_per_month").value === undefined) return [];
-  const unpriced = new Set(
-    models
-      .filter((model) => child(model, "price_per_million_tokens").value === undefined)
-      .map(nameOf),
-  );
-  return mentionsOf(itemsOf(child(tenant, "models"))).flatMap(({ name, path }) => {
-    if (!unpriced.has(name)) return [];
-    const missing = formatPath(["models", name, "price_per_million_tokens"]);
-    const message = `expected a model with a price, since limits has spend_per_month: ${missing} is missing`;
-    return [{ path, message }];
-  });
+/** Who asked for the same prompt again would pay more for it. */
+function priceProblems(model: Part): ConfigurationProblem[] {
+  const price = child(model, "price_per_million_tokens");
+  const [cached, input] = [child(price, "cached_input"), child(price, "input")];
+  const [cachedMicros, inputMicros] = [cached, input].map(({ value }) => parseMicros(value));
+  if (cachedMicros === undefined || inputMicros === undefined) return [];
+  if (cachedMicros <= inputMicros) return [];
+  const message = `expected at most the price of input, ${String(input.value)}, found ${String(cached.value)}`;
+  return [{ path: cached.path, message }];
 }
 
 /** The hash of a key, standing where the file has the hash or the plain key. */
@@ -149,14 +127,4 @@ function tooManyKeys(keys: readonly Part[]): ConfigurationProblem[] {
   if (keys.length <= keysMax) return [];
   const message = `expected at most ${keysMax} keys of all tenants together, found ${keys.length}`;
   return [{ path: ["tenants"], message }];
-}
-
-function mentionsOf(
-  parts: readonly Part[],
-  identify: (text: string) => string | undefined = (text) => text,
-): Mention[] {
-  return parts.flatMap(({ value, path }) => {
-    const name = typeof value === "string" ? identify(value) : undefined;
-    return name === undefined ? [] : [{ name, path }];
-  });
 }

@@ -6,8 +6,7 @@ import { resolveCache } from "./cache-section.ts";
 import type {
   KeySection,
   LimitsSection,
-  ModelSection,
-  PoolSection,
+  TenantSection,
   TimeoutsSection,
 } from "./configuration-file.ts";
 import { ConfigurationFile } from "./configuration-file.ts";
@@ -17,7 +16,10 @@ import type { KeyRules } from "./configuration-references.ts";
 import { findReferenceProblems } from "./configuration-references.ts";
 import { normalizeApiUrl } from "./endpoint-url.ts";
 import { resolveShares } from "./guarantees.ts";
+import type { WholeTenant } from "./inheritance.ts";
+import { inherit } from "./inheritance.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "./live-configuration.ts";
+import type { ModelSection, PoolSection } from "./pool-section.ts";
 import type { LimitsMax } from "./tenant-limits.ts";
 
 export type ParsedConfiguration =
@@ -51,14 +53,15 @@ function resolve(
   { hashKey }: KeyRules,
 ): z.input<typeof LiveConfiguration> {
   const classes = new Map([...Object.entries(BUILT_IN_CLASSES), ...targetsByClass(file)]);
-  const tenants = [...file.tenants];
-  const sharesByTenant = resolveShares(file);
+  const tenants = new Map([...file.tenants].map(([name, tenant]) => [name, whole(tenant, file)]));
+  const sharesByTenant = resolveShares(file, tenants);
   return {
     models: [...file.models].map(([modelId, model]) => ({
       modelId,
       poolId: model.pool,
       upstreamModel: model.upstream ?? modelId,
       contextTokens: model.context,
+      ...(model.aliases !== undefined && { aliases: model.aliases }),
       ...priceOf(model),
     })),
     pools: [...file.pools].map(([poolId, pool]) => ({
@@ -66,26 +69,12 @@ function resolve(
       ...resolvePool(pool),
       ...limitsOfModels(poolId, file),
     })),
-    tenants: tenants.map(([tenantId, tenant]) => {
-      const { models, class: className, attempts: attemptsMax } = tenant;
-      const { continuation, shards = 1 } = tenant;
-      const targets = classes.get(className);
-      assert(targets !== undefined, "a class that a tenant names was found to exist");
-      return {
-        tenantId,
-        modelIds: models,
-        className,
-        targets,
-        shares: sharesByTenant.get(tenantId) ?? [],
-        ...limitsMaxOf(tenant.limits),
-        ...resolveCache(tenant.cache),
-        ...(tenant.timeouts !== undefined && { timeouts: resolveTimeouts(tenant.timeouts) }),
-        ...(attemptsMax !== undefined && { attemptsMax }),
-        ...(shards > 1 && { shards }),
-        ...(continuation !== undefined && { continuation }),
-      };
-    }),
-    keys: tenants.flatMap(([tenantId, tenant]) =>
+    tenants: [...tenants].map(([tenantId, tenant]) => ({
+      tenantId,
+      ...resolveTenant(tenant, classes),
+      shares: sharesByTenant.get(tenantId) ?? [],
+    })),
+    keys: [...tenants].flatMap(([tenantId, tenant]) =>
       tenant.keys.map((key) => ({
         hash: key.hash ?? hashOf(key, hashKey),
         tenantId,
@@ -94,6 +83,39 @@ function resolve(
         ...(key.expires !== undefined && { expiresAtMs: key.expires }),
       })),
     ),
+  };
+}
+
+function whole(tenant: TenantSection, { defaults }: ConfigurationFile): WholeTenant {
+  const { models, class: className, ...rest } = inherit(tenant, defaults);
+  assert(models !== undefined && className !== undefined, "what a tenant lacks was found before");
+  return { ...rest, models, class: className };
+}
+
+function resolveTenant(tenant: WholeTenant, classes: ReadonlyMap<string, SloTargets>) {
+  const { models: modelIds, class: className, attempts: attemptsMax } = tenant;
+  const { continuation, shards = 1, overload, cors } = tenant;
+  const targetsOf = (name: string): SloTargets => {
+    const targets = classes.get(name);
+    assert(targets !== undefined, "a class that a tenant names was found to exist");
+    return targets;
+  };
+  const others = (tenant.classes ?? []).filter((name) => name !== className);
+  return {
+    modelIds,
+    className,
+    targets: targetsOf(className),
+    ...limitsMaxOf(tenant.limits),
+    ...(others.length > 0 && {
+      classes: others.map((name) => ({ className: name, targets: targetsOf(name) })),
+    }),
+    ...resolveCache(tenant.cache),
+    ...(tenant.timeouts !== undefined && { timeouts: resolveTimeouts(tenant.timeouts) }),
+    ...(attemptsMax !== undefined && { attemptsMax }),
+    ...(shards > 1 && { shards }),
+    ...(overload !== undefined && { overload }),
+    ...(cors !== undefined && { origins: cors.origins }),
+    ...(continuation !== undefined && { continuation }),
   };
 }
 

@@ -5,6 +5,7 @@ import { ANSWER_MS_MAX } from "../slo/answer-span.ts";
 import { LiveCache } from "./cache-section.ts";
 import { EndpointUrl } from "./endpoint-url.ts";
 import { ModelPrice } from "./model-price.ts";
+import type { OverloadStep } from "./overload-step.ts";
 import { isSecretName } from "./secret-name.ts";
 import { findBrokenReferences } from "./live-references.ts";
 import { SHARDS_MAX } from "./shard-allotments.ts";
@@ -44,6 +45,15 @@ export const CONFIGURATION_LIMITS = {
   firstTokenTimeoutMsMax: 60_000,
   /** Objects of one tenant. */
   shardsMax: SHARDS_MAX,
+  /** Steps of one tenant's overload ladder. */
+  overloadStepsMax: 8,
+  outputTokensMax: 10_000_000,
+  /** Further names of one model. */
+  aliasesMax: 32,
+  /** Classes that one tenant's requests may ask for. */
+  classesPerTenantMax: 8,
+  /** Pages that one tenant's keys may be used from. */
+  originsMax: 32,
   attemptsMin: 2,
   attemptsMax: 4,
 } as const;
@@ -112,6 +122,8 @@ export const LiveModel = z.strictObject({
   contextTokens: z.int().positive().max(CONFIGURATION_LIMITS.contextTokensMax),
   /** Absent: its tokens cost nothing. */
   price: ModelPrice.exactOptional(),
+  /** Further names that clients may ask for it by. */
+  aliases: z.array(ModelId).max(CONFIGURATION_LIMITS.aliasesMax).exactOptional(),
 });
 export type LiveModel = z.infer<typeof LiveModel>;
 
@@ -138,6 +150,19 @@ const LiveTimeouts = z.strictObject({
   /** From one event of a stream to the next. */
   stallMs: TimeoutMs.exactOptional(),
 });
+
+const LiveOverloadStep = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("queue"), ratio: z.number().min(0).max(1) }),
+  z.strictObject({
+    kind: z.literal("clamp"),
+    outputTokensMax: z.int().positive().max(CONFIGURATION_LIMITS.outputTokensMax),
+  }),
+  z.strictObject({ kind: z.literal("fallback"), modelId: ModelId }),
+  z.strictObject({ kind: z.literal("reject") }),
+]) satisfies z.ZodType<OverloadStep>;
+
+/** A promise that a tenant's requests may ask for instead of their own. */
+const LiveClass = z.strictObject({ className: z.string().min(1).max(64), targets: Targets });
 
 export const LiveTenant = z.strictObject({
   // What follows a stroke names one of its shards.
@@ -176,6 +201,12 @@ export const LiveTenant = z.strictObject({
     .min(CONFIGURATION_LIMITS.attemptsMin)
     .max(CONFIGURATION_LIMITS.attemptsMax)
     .exactOptional(),
+  /** Other classes than its own that its requests may ask for. */
+  classes: z.array(LiveClass).max(CONFIGURATION_LIMITS.classesPerTenantMax).exactOptional(),
+  /** What is done before one of its requests is refused; absent: it waits. */
+  overload: z.array(LiveOverloadStep).max(CONFIGURATION_LIMITS.overloadStepsMax).exactOptional(),
+  /** Pages that its keys may be used from, by their origins; absent: all. */
+  origins: z.array(z.string().min(1).max(300)).max(CONFIGURATION_LIMITS.originsMax).exactOptional(),
   /** Whether another replica goes on with a streamed answer when one fails under way; absent: it breaks. */
   continuation: z.boolean().exactOptional(),
 });
@@ -210,6 +241,11 @@ export const LiveConfiguration = Sections.superRefine((configuration, refinement
 });
 export type LiveConfiguration = z.infer<typeof LiveConfiguration>;
 
+/** Whether clients may ask for a model by this name. */
+export function isNamed({ modelId, aliases = [] }: LiveModel, name: ModelId): boolean {
+  return modelId === name || aliases.includes(name);
+}
+
 /** Everything the edge needs to serve one key; the Directory answers a look-up with it. */
 export interface TenantAccess {
   readonly tenant: LiveTenant;
@@ -220,6 +256,8 @@ export interface TenantAccess {
   readonly cacheGeneration: number;
   /** The tenant's models, in the tenant's order. */
   readonly models: readonly LiveModel[];
+  /** What its overload ladder may ask instead of one of them. */
+  readonly fallbackModels: readonly LiveModel[];
   readonly notBeforeAtMs?: number;
   readonly expiresAtMs?: number;
   readonly configurationVersion: number;

@@ -23,7 +23,10 @@ export function findBrokenReferences(configuration: LiveConfiguration): BrokenRe
 }
 
 function findBrokenNames({ models, pools, tenants, keys }: LiveConfiguration): BrokenReference[] {
-  const modelIds = models.map(({ modelId }, i) => mention(modelId, "models", i));
+  const modelIds = models.flatMap(({ modelId, aliases = [] }, i) => [
+    mention(modelId, "models", i),
+    ...aliases.map((alias, j) => mention(alias, "models", i, "aliases", j)),
+  ]);
   const poolIds = pools.map(({ poolId }, i) => mention(poolId, "pools", i));
   const tenantIds = tenants.map(({ tenantId }, i) => mention(tenantId, "tenants", i));
   const hashes = keys.map(({ hash }, i) => mention(hash, "keys", i));
@@ -33,6 +36,13 @@ function findBrokenNames({ models, pools, tenants, keys }: LiveConfiguration): B
   );
   const modelsOfTenants = tenants.map((tenant, i) =>
     tenant.modelIds.map((modelId, j) => mention(modelId, "tenants", i, "modelIds", j)),
+  );
+  const fallbacks = tenants.flatMap(({ overload = [] }, i) =>
+    overload.flatMap((step, j) =>
+      step.kind === "fallback"
+        ? [mention(step.modelId, "tenants", i, "overload", j, "modelId")]
+        : [],
+    ),
   );
   const poolsOfShares = tenants.map(({ shares }, i) =>
     shares.map(({ poolId }, j) => mention(poolId, "tenants", i, "shares", j)),
@@ -56,7 +66,7 @@ function findBrokenNames({ models, pools, tenants, keys }: LiveConfiguration): B
       pools.map(({ poolId }) => poolId),
     ),
     ...findUnknown(
-      modelsOfTenants.flat(),
+      [...modelsOfTenants.flat(), ...fallbacks],
       models.map(({ modelId }) => modelId),
     ),
     ...findUnknown(
@@ -86,14 +96,21 @@ function findOvercommitted({ tenants }: LiveConfiguration): BrokenReference[] {
 
 /** Models without a price of tenants whose spend is limited. */
 function findUnpriced({ tenants, models }: LiveConfiguration): BrokenReference[] {
-  const unpriced = new Set(models.flatMap(({ modelId, price }) => (price ? [] : [modelId])));
-  return tenants.flatMap(({ modelIds, spendPerMonthMaxMicros }, i) =>
-    modelIds.flatMap((modelId, j) =>
-      spendPerMonthMaxMicros === undefined || !unpriced.has(modelId)
-        ? []
-        : [{ path: ["tenants", i, "modelIds", j], message: "a model with a price" }],
-    ),
+  const unpriced = new Set<string>(
+    models.flatMap(({ modelId, price }) => (price ? [] : [modelId])),
   );
+  return tenants.flatMap(({ modelIds, overload = [], spendPerMonthMaxMicros }, i) => {
+    if (spendPerMonthMaxMicros === undefined) return [];
+    const used = [
+      ...modelIds.map((modelId, j) => mention(modelId, "tenants", i, "modelIds", j)),
+      ...overload.flatMap((step, j) =>
+        step.kind === "fallback" ? [mention(step.modelId, "tenants", i, "overload", j)] : [],
+      ),
+    ];
+    return used
+      .filter(({ name }) => unpriced.has(name))
+      .map(({ path }) => ({ path, message: "a model with a price" }));
+  });
 }
 
 /** The limits of a pool on models that it does not serve, or on one model twice. */

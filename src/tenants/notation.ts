@@ -1,22 +1,46 @@
 import * as z from "zod";
-import { parseCount } from "./units.ts";
+import { parseCount, PATTERNS } from "./units.ts";
 
 // In these schemas an issue's message is the rest of a sentence that begins with "expected": whoever
 // reports it adds what was found. So each schema, also a mapping or a list, brings a text of its own.
 
+/** What an editor is told of a notation, in words of JSON Schema; it takes whatever `read` takes. */
+export type EditorSchema = Readonly<Record<string, unknown>>;
+
 /** Makes a schema of a notation: `read` gives the value, or undefined if something else is there. */
-export function notation<Value>(expected: string, read: (found: unknown) => Value | undefined) {
-  return z.unknown().transform((found, context): Value => {
-    const value = read(found);
-    if (value !== undefined) return value;
-    context.issues.push({ code: "custom", message: expected, input: found });
-    return z.NEVER;
-  });
+export function notation<Value>(
+  expected: string,
+  read: (found: unknown) => Value | undefined,
+  editor: EditorSchema = {},
+) {
+  return z
+    .unknown()
+    .transform((found, context): Value => {
+      const value = read(found);
+      if (value !== undefined) return value;
+      context.issues.push({ code: "custom", message: expected, input: found });
+      return z.NEVER;
+    })
+    .meta({ description: expected, ...editor });
 }
 
 /** A notation that only a text can be in. */
-export function textNotation<Value>(expected: string, read: (text: string) => Value | undefined) {
-  return notation(expected, (found) => (typeof found === "string" ? read(found) : undefined));
+export function textNotation<Value>(
+  expected: string,
+  read: (text: string) => Value | undefined,
+  editor: EditorSchema = {},
+) {
+  const readText = (found: unknown) => (typeof found === "string" ? read(found) : undefined);
+  return notation(expected, readText, { type: "string", ...editor });
+}
+
+/** `true` or `false`. */
+export function switchNotation() {
+  return notation("true or false", readSwitch, { type: "boolean" });
+}
+
+function readSwitch(found: unknown): boolean | undefined {
+  return typeof found === "boolean" ? found : undefined;
 }
 
 /** A whole number of something in a range, as a number or with a suffix: `64`, `1k`. */
@@ -26,11 +50,15 @@ export function countNotation(what: string, { min, max }: { min: number; max: nu
     return value >= min && value <= max;
   });
   const suchAs = examples.length > 0 ? `, such as ${examples.join(" or ")}` : "";
-  return notation(`a number of ${what} from ${min} to ${max}${suchAs}`, (found) => {
+  const read = (found: unknown) => {
     const value = typeof found === "string" ? parseCount(found) : found;
     if (typeof value !== "number" || !Number.isInteger(value)) return undefined;
     return value >= min && value <= max ? value : undefined;
-  });
+  };
+  const asNumber = { type: "integer", minimum: min, maximum: max };
+  const asText = { type: "string", pattern: PATTERNS.count };
+  const expected = `a number of ${what} from ${min} to ${max}${suchAs}`;
+  return notation(expected, read, { anyOf: [asNumber, asText] });
 }
 
 /** A mapping with fixed keys. */
@@ -51,13 +79,13 @@ export function mappingOf<Key extends z.ZodType, Value extends z.ZodType>(
     entry,
   }: { max: number; expected?: string; entry?: string },
 ) {
-  return z.preprocess(
-    (found) => (isMapping(found) ? new Map(Object.entries(found)) : found),
-    z
-      .map(key, value, expected)
-      .min(entry === undefined ? 0 : 1, `at least one ${entry}`)
-      .max(max, expected),
-  );
+  const entriesMin = entry === undefined ? 0 : 1;
+  return z
+    .preprocess(
+      (found) => (isMapping(found) ? new Map(Object.entries(found)) : found),
+      z.map(key, value, expected).min(entriesMin, `at least one ${entry}`).max(max, expected),
+    )
+    .meta({ description: expected, minProperties: entriesMin, maxProperties: max });
 }
 
 /** Tells whether a parsed document has a mapping here. */

@@ -13,6 +13,14 @@ const EXPONENTS: ReadonlyMap<string, number> = new Map([
   ["G", 9],
 ]);
 
+/** The notations as patterns, for an editor: what is read below fits them. */
+export const PATTERNS = {
+  duration: "^\\d+(\\.\\d+)?(ms|s|m|h)$",
+  count: "^\\d+(\\.\\d+)?[kMG]?$",
+  ratio: "^\\d+(\\.\\d+)?%$",
+  date: "^\\d{4}-\\d{2}-\\d{2}$",
+} as const;
+
 export const MS_PER_DAY = 86_400_000;
 
 /** Reads a duration such as `300ms`, `1.5s`, `2m` or `1h`; undefined for anything else. */

@@ -1,8 +1,17 @@
+import type { RequestPricing } from "./model-price.ts";
 import type { Settlement } from "./rate-limits.ts";
 import type { TokenUse } from "./usage-totals.ts";
 
+/** The model that answered, where it is another one than was asked for, and what its tokens cost. */
+export interface ServedModel {
+  readonly modelId: string;
+  readonly pricing?: RequestPricing;
+}
+
 /** How a request ended, as far as its tokens are concerned. */
-export type UsageEnding =
+export type UsageEnding = { readonly served?: ServedModel } & UsageEndingKinds;
+
+type UsageEndingKinds =
   /** No replica was ever asked, so there is nothing to count. */
   | { readonly kind: "refunded" }
   /** By the replica's own counts; of one that gave no answer nothing. */

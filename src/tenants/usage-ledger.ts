@@ -125,7 +125,7 @@ export class UsageLedger {
     }
     this.#close(row);
     if (ending.kind === "refunded") this.state.refunded += 1;
-    else this.#count(row, toUse(ending, row), ending.kind, nowMs);
+    else this.#count(servedRow(row, ending), toUse(ending, row), ending.kind, nowMs);
     return true;
   }
 
@@ -257,6 +257,13 @@ function toUse(ending: Exclude<UsageEnding, { kind: "refunded" }>, row: UsageRow
   }
   const { promptTokens, outputTokens, cachedTokens } = ending;
   return { promptTokens, outputTokens, cachedTokens, isEstimated: ending.kind === "estimated" };
+}
+
+/** A request is counted and charged as one for the model that answered. */
+function servedRow(row: UsageRow, { served }: UsageEnding): UsageRow {
+  if (served === undefined) return row;
+  const { requestId, keyName, beganAtMs, promptTokens, tokensMax } = row;
+  return { requestId, keyName, beganAtMs, promptTokens, tokensMax, ...served };
 }
 
 function emptyLedger(): UsageLedgerState {

@@ -120,6 +120,19 @@ describe("sluice check", () => {
     ]);
   });
 
+  test("answers that cannot go on elsewhere although their tenant wants that are a warning", async () => {
+    const mixed = RIGHT.replace("engine: sluice", "engine: openai")
+      .replace("    class: interactive", "    class: interactive\n    continuation: true")
+      .replace(", expires: 2020-01-01", "");
+    const file = write("continuation.yaml", mixed);
+    const message = "answers of tiny do not go on elsewhere: only replicas of engine sluice can";
+    expect(await runRecorded("check", file)).toEqual({
+      exitCode: 0,
+      stdout: `${file} is right`,
+      stderr: `Warning: ${file}:10 tenants.acme.continuation: ${message}`,
+    });
+  });
+
   test("a key that has expired is a warning with its line, and the file is right", async () => {
     const file = write("expired.yaml", RIGHT);
     const warning = {

@@ -123,13 +123,15 @@ describe("a whole answer", () => {
     });
   });
 
-  test("passes with every number and field as the replica wrote it", async () => {
+  test("passes with every number and field as the replica wrote it, but for its tier", async () => {
     const { ask, upstream } = await aGateway();
     const json =
       '{"created":9007199254740993,"x":1.0,"choices":[{"finish_reason":"stop"}],"model":"up"}';
     await upstream.answerWith(refusal(200, json, { "content-type": "application/json" }));
     const response = await ask();
-    expect(await response.text()).toBe(json.replace('"up"', '"sluice-tiny"'));
+    expect(await response.text()).toBe(
+      json.replace('"up"}', '"sluice-tiny","service_tier":"default"}'),
+    );
   });
 
   test("gives its place back before the client can see the end", async () => {

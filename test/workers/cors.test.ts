@@ -54,3 +54,34 @@ describe("a page may read", () => {
     await response.text();
   });
 });
+
+describe("a tenant's pages", () => {
+  test("are the only ones that its keys may be used from", async () => {
+    const gateway = await aGateway({ tenant: { origins: ["https://app.example"] } });
+    await gateway.upstream.answerWith(streamedAnswer(["a"]));
+    const statusOf = async (headers: Record<string, string>): Promise<number> =>
+      (await gateway.ask({ headers, body: { stream: true } })).status;
+    expect(await statusOf(ORIGIN)).toBe(200);
+    // What is no page says no origin.
+    expect(await statusOf({})).toBe(200);
+    for (const origin of ["https://evil.example", "https://app.example.evil", "null"]) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect(await statusOf({ origin })).toBe(403);
+    }
+    // Of another tenant that says nothing of pages all may be used.
+    const other = await gateway.ask({
+      key: gateway.otherKey,
+      headers: { origin: "https://x.example" },
+    });
+    expect(other.status).not.toBe(403);
+  });
+
+  test("hold at every route that asks for a key", async () => {
+    const { key } = await aGateway({ tenant: { origins: [] } });
+    for (const path of ["/v1/models", "/v1/usage"]) {
+      const headers = { ...ORIGIN, authorization: `Bearer ${key}` };
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect((await fetchGateway(path, { headers })).status).toBe(403);
+    }
+  });
+});

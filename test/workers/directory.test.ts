@@ -41,6 +41,7 @@ describe("DirectoryObject", () => {
         keyName: "key-1",
         keyHash: hashOfKey(TEST_KEY),
         models: configuration.models,
+        fallbackModels: [],
         expiresAtMs: 7,
         cacheGeneration: 0,
         configurationVersion: 1,

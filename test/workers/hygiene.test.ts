@@ -74,7 +74,8 @@ describe("a body", () => {
       { kind: "end" },
     ]);
     const text = await (await ask({ body: { stream: true } })).text();
-    expect(text).toBe(`data: ${chunk.replace('"up"', '"alias"')}\n\ndata: [DONE]\n\n`);
+    const told = chunk.replace('"up"}', '"alias","service_tier":"default"}');
+    expect(text).toBe(`data: ${told}\n\ndata: [DONE]\n\n`);
   });
 
   test("of vectors comes back with every digit, under the client's name for the model", async () => {

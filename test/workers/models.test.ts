@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ModelId, TenantId } from "../../src/protocol/ids.ts";
 import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
 import { aGateway, fetchGateway } from "./support/gateway.ts";
+import { wholeAnswer } from "./support/upstream.ts";
 
 const card = (id: string) => ({
   id,
@@ -32,6 +33,24 @@ describe("GET /v1/models", () => {
     const list = await get("/v1/models", key);
     expect(await list.json()).toEqual({ object: "list", data: [] });
     expect((await get("/v1/models/sluice-tiny", key)).status).toBe(404);
+  });
+
+  test("lists a model under its aliases too, each of which can be asked for", async () => {
+    const { key, ask, upstream } = await aGateway({
+      furtherModels: [{ modelId: ModelId.parse("unused") }],
+      aliases: ["gpt-4o", "org/chat"],
+    });
+    const aliases = ["gpt-4o", "org/chat"].map((name) => ({ ...card(name), root: "sluice-tiny" }));
+    expect(await (await get("/v1/models", key)).json()).toEqual({
+      object: "list",
+      data: [card("sluice-tiny"), ...aliases],
+    });
+    expect(await (await get("/v1/models/org%2Fchat", key)).json()).toEqual(aliases[1]);
+    await upstream.answerWith(wholeAnswer("a"));
+    const response = await ask({ body: { model: "gpt-4o" } });
+    // As with OpenAI's aliases, the answer says which model it is from.
+    expect(await response.json()).toMatchObject({ model: "sluice-tiny" });
+    expect((await ask({ body: { model: "unused" } })).status).toBe(404);
   });
 
   test("needs a key", async () => {

@@ -60,7 +60,7 @@ function answerStreamed(
   const client = new ClientStream({
     headHoldMs: HEAD_HOLD_MS,
     heartbeatMs: HEARTBEAT_MS,
-    headers: () => ({ [CLIENT_HEADERS.serverTiming]: serverTimingOf(record) }),
+    headers: () => answerHeaders(record),
     onClientGone: () => watch.stop("client-gone"),
   });
   watch.expectBy(startedAtMs(record) + POOL_LIMITS.firstTokenMsMax);
@@ -84,7 +84,7 @@ function answerWhole(
     const answer = (json: string): void => {
       const headers = {
         "content-type": "application/json",
-        [CLIENT_HEADERS.serverTiming]: serverTimingOf(record),
+        ...answerHeaders(record),
       };
       resolve(new Response(json, { headers }));
     };
@@ -92,6 +92,14 @@ function answerWhole(
       reject(new GatewayError(problem));
     });
   });
+}
+
+/** What the head says of how the answer came about; a stream's may go out before all of that is known. */
+function answerHeaders(record: CallRecord): Record<string, string> {
+  return {
+    [CLIENT_HEADERS.serverTiming]: serverTimingOf(record),
+    ...(record.degraded.length > 0 && { [CLIENT_HEADERS.degraded]: record.degraded.join(", ") }),
+  };
 }
 
 /** By then a call is over, however well it goes. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { OverloadLadder } from "../../../src/admission/overload-ladder.ts";
+import type { OverloadLadder } from "../../../src/tenants/overload-step.ts";
 import { DEFAULT_OVERLOAD_LADDER, nextStep } from "../../../src/admission/overload-ladder.ts";
 import { ModelId } from "../../../src/protocol/ids.ts";
 

@@ -1,4 +1,4 @@
-import type { OverloadLadder } from "../../../src/admission/overload-ladder.ts";
+import type { OverloadLadder } from "../../../src/tenants/overload-step.ts";
 import type { Random } from "../../../src/base/random.ts";
 import { seededRandom } from "../../../src/base/random.ts";
 import type { Offer, Outcome } from "../../../src/pool/offer.ts";

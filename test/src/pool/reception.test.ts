@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { OverloadLadder } from "../../../src/admission/overload-ladder.ts";
+import type { OverloadLadder } from "../../../src/tenants/overload-step.ts";
 import type { Offer } from "../../../src/pool/offer.ts";
 import type { Pool } from "../../../src/pool/pool.ts";
 import { LeaseId, ModelId } from "../../../src/protocol/ids.ts";

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Offer, Rejection } from "../../../src/pool/offer.ts";
+import { ModelId } from "../../../src/protocol/ids.ts";
 import type { Pool } from "../../../src/pool/pool.ts";
 import {
   aLivePool,
@@ -83,6 +84,33 @@ describe("a refusal", () => {
     expect(pool.status(3).tenants).toMatchObject([
       { counts: { offered: 1, missed: 1, missedBy: { failed: 1 }, rejectedInProfile: 0 } },
     ]);
+  });
+
+  test("that sends a request on to another model is none: the tenant wants that instead", () => {
+    const { pool } = aFullPool();
+    const overload = [{ kind: "fallback", modelId: ModelId.parse("other") }] as const;
+    const { fallbackModelId } = rejectionOf(pool, anOffer("r", { overload }), 1);
+    expect(fallbackModelId).toBe("other");
+    rejectionOf(pool, anOffer("again", { overload, isRetry: true }), 2);
+    expect(pool.status(3).tenants).toMatchObject([
+      { counts: { missed: 0, rejectedInProfile: 0, rejectedOutOfProfile: 0 } },
+    ]);
+    pool.checkInvariants();
+  });
+
+  test("of a wish that is tighter than the promise breaks none, and holds nobody back", () => {
+    const { pool } = aFullPool();
+    const promised = firstTokenWithin(10_000);
+    const wish = { overload: IMPATIENT, promised, targets: firstTokenWithin(2) };
+    const ratioBefore = pool.status(1).holdRatio;
+    for (let index = 0; index < 50; index += 1) pool.offer(anOffer(`r${index}`, wish), 1);
+    expect(pool.status(2)).toMatchObject({
+      holdRatio: ratioBefore,
+      tenants: [{ counts: { rejectedInProfile: 0 } }],
+    });
+    const plain = { overload: IMPATIENT, targets: firstTokenWithin(2_000) };
+    for (let index = 0; index < 50; index += 1) pool.offer(anOffer(`p${index}`, plain), 3);
+    expect(pool.status(1_000).holdRatio).toBeLessThan(ratioBefore);
   });
 
   test("a client that left is promised no instant to come back at", () => {

@@ -23,6 +23,7 @@ function anAccess(keyHash: string, configurationVersion = 1): TenantAccess {
     keyHash,
     models: [],
     cacheGeneration: 0,
+    fallbackModels: [],
     configurationVersion,
   };
 }

@@ -15,6 +15,8 @@ export interface ConfigurationWish {
   readonly endpointUrls?: readonly string[];
   readonly pool?: Partial<LivePool>;
   readonly model?: Partial<LiveModel>;
+  /** Models beside that one, of the same pool unless they say otherwise. */
+  readonly furtherModels?: readonly Partial<LiveModel>[];
   /** What is particular about each tenant; one tenant when absent. */
   readonly tenants?: readonly Partial<LiveTenant>[];
   readonly keys?: readonly KeyWish[];
@@ -47,6 +49,12 @@ export function aLiveConfiguration(wish: ConfigurationWish = {}): LiveConfigurat
         contextTokens: 2048,
         ...wish.model,
       },
+      ...(wish.furtherModels ?? []).map((model) => ({
+        poolId: "local",
+        upstreamModel: "other-upstream",
+        contextTokens: 2048,
+        ...model,
+      })),
     ],
     pools: [
       {

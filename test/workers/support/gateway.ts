@@ -5,7 +5,7 @@ import type { DecisionRecord } from "../../../src/pool/decision-log.ts";
 import type { PoolStatus } from "../../../src/pool/pool-status.ts";
 import { ModelId, PoolId, TenantId } from "../../../src/protocol/ids.ts";
 import { SseDecoder } from "../../../src/protocol/sse.ts";
-import type { LivePool, LiveTenant } from "../../../src/tenants/live-configuration.ts";
+import type { LiveModel, LivePool, LiveTenant } from "../../../src/tenants/live-configuration.ts";
 import type { ModelPrice } from "../../../src/tenants/model-price.ts";
 import { aLiveConfiguration, applyConfiguration } from "./configuration.ts";
 import type { ConnectedReplica, ReplicaWish } from "./replica.ts";
@@ -26,9 +26,13 @@ export interface GatewayWish {
   readonly bands?: readonly [number, number];
   /** The name by which clients know the model. */
   readonly modelId?: string;
+  /** Further names of it. */
+  readonly aliases?: readonly string[];
   readonly contextTokens?: number;
   /** What the model's tokens cost; nothing when absent. */
   readonly price?: ModelPrice;
+  /** Models beside it in the same pool. */
+  readonly furtherModels?: readonly Partial<LiveModel>[];
   readonly queueMax?: number;
   /** What is particular about the pool; replicas of engine `openai` are servers that dial in nowhere. */
   readonly pool?: Partial<LivePool>;
@@ -98,7 +102,11 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
         modelId: ModelId.parse(modelId),
         ...(wish.contextTokens !== undefined && { contextTokens: wish.contextTokens }),
         ...(wish.price !== undefined && { price: wish.price }),
+        ...(wish.aliases !== undefined && {
+          aliases: wish.aliases.map((alias) => ModelId.parse(alias)),
+        }),
       },
+      furtherModels: (wish.furtherModels ?? []).map((model) => ({ poolId, ...model })),
       tenants: [
         { tenantId, modelIds, shares: sharesOf(poolId, ratio, band), ...wish.tenant },
         {

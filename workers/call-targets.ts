@@ -1,0 +1,117 @@
+import { assert } from "../src/base/assert.ts";
+import type { RequestOutline } from "../src/protocol/operation.ts";
+import type { LiveModel, TenantAccess } from "../src/tenants/live-configuration.ts";
+import type { RequestPricing } from "../src/tenants/model-price.ts";
+import { costMaxOf } from "../src/tenants/model-price.ts";
+import { ladderBehind, ladderWithin } from "../src/tenants/overload-step.ts";
+import { shareOf } from "../src/tenants/share.ts";
+import type { CallTarget, CheckedRequest } from "./call.ts";
+import type { PromptSize } from "./prompt-size.ts";
+import { requestKeysOf } from "./request-keys.ts";
+import type { RequestBody } from "./request-body.ts";
+import { upstreamBodyOf } from "./request-body.ts";
+import type { Settings } from "./settings.ts";
+
+/** What is the same wherever a request is sent. */
+interface TargetedRequest {
+  readonly body: RequestBody;
+  readonly prompts: readonly PromptSize[];
+  readonly access: TenantAccess;
+  readonly settings: Settings;
+}
+
+/** Where a request is sent, and what is reserved for it there. */
+type Aim = Pick<CheckedRequest, "target" | "fallbacks" | "tokensMax" | "pricing">;
+
+/** Prepares a request for the model that it asks for, the first one, and for those that may be asked instead. */
+export function aimedAt(
+  models: readonly [LiveModel, ...LiveModel[]],
+  request: TargetedRequest,
+): Aim {
+  const targets = targetsOf(models, request);
+  const [target, ...fallbacks] = targets;
+  assert(target !== undefined, "every model makes a target");
+  return {
+    target,
+    fallbacks,
+    tokensMax: targets.reduce((max, { tokensMax }) => Math.max(max, tokensMax), 0),
+    pricing: dearestOf(targets, request.prompts),
+  };
+}
+
+function targetsOf(
+  models: readonly LiveModel[],
+  { body, prompts, access, settings }: TargetedRequest,
+): CallTarget[] {
+  const { outline } = body;
+  const { tenant } = access;
+  const [asked, ...others] = models.map(({ modelId }) => modelId);
+  const ladder =
+    tenant.overload && ladderWithin(tenant.overload, (modelId) => others.includes(modelId));
+  return models.map((model) => {
+    const { modelId, upstreamModel, contextTokens } = model;
+    const isAsked = modelId === asked;
+    return {
+      model,
+      share: shareOf(tenant, model.poolId),
+      upstreamBody: upstreamBodyOf(body, upstreamModel),
+      outputTokensMax: outline.outputTokensMax,
+      tokensMax: tokensMaxOf(outline, prompts, contextTokens),
+      pricing: pricingOf(outline, prompts, model),
+      keys: once(() =>
+        requestKeysOf({ upstreamModel, caching: outline.caching }, access, settings),
+      ),
+      overload: isAsked ? ladder : ladderBehind(ladder ?? [], modelId),
+    };
+  });
+}
+
+/** The pricing under which a request can cost most: so much is reserved, whichever model answers. */
+function dearestOf(
+  targets: readonly CallTarget[],
+  prompts: readonly PromptSize[],
+): RequestPricing | undefined {
+  const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
+  return targets
+    .map(({ pricing }) => pricing)
+    .reduce((dearest, pricing) =>
+      costMaxOf(promptTokens, pricing) > costMaxOf(promptTokens, dearest) ? pricing : dearest,
+    );
+}
+
+/** A prompt and each of its answers fit the context together, whatever maximum is asked for. */
+function tokensMaxOf(
+  { choiceCount, outputTokensMax = Infinity }: RequestOutline,
+  prompts: readonly PromptSize[],
+  contextTokens: number,
+): number {
+  const answersPerPrompt = choiceCount / prompts.length;
+  const bounds = prompts.map(({ tokens }) => {
+    const outputMax = Math.min(outputTokensMax, Math.max(1, contextTokens - tokens));
+    return tokens + Math.ceil(answersPerPrompt * outputMax);
+  });
+  return bounds.reduce((sum, bound) => sum + bound, 0);
+}
+
+/**
+ * An output token may cost more than one of the prompt, so a prompt that is shorter than estimated must
+ * not leave more room for output than was reserved.
+ */
+function pricingOf(
+  { choiceCount, outputTokensMax = Infinity }: RequestOutline,
+  prompts: readonly PromptSize[],
+  { price, contextTokens }: LiveModel,
+): RequestPricing | undefined {
+  if (price === undefined) return undefined;
+  const answersPerPrompt = choiceCount / prompts.length;
+  const bounds = prompts.map(({ tokensMin }) =>
+    Math.ceil(answersPerPrompt * Math.min(outputTokensMax, Math.max(1, contextTokens - tokensMin))),
+  );
+  return { price, outputTokensMax: bounds.reduce((sum, bound) => sum + bound, 0) };
+}
+
+/** What a value is derived by when it is first asked for, and not again. */
+function once<Value>(derive: () => Value): () => Value {
+  let derived: { readonly value: Value } | undefined;
+  return () => (derived ??= { value: derive() }).value;
+}
