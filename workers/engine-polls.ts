@@ -3,6 +3,7 @@ import type { EngineAdapter, ProbeAnswer } from "../src/adapters/engine-adapter.
 import type { EngineSignals } from "../src/protocol/engine-signals.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import type { LivePool, LiveReplica } from "../src/tenants/live-configuration.ts";
+import { engineOf } from "../src/tenants/live-configuration.ts";
 import { validSecret } from "./foreign-headers.ts";
 import { readBody } from "./read-body.ts";
 import type { Settings } from "./settings.ts";
@@ -46,7 +47,7 @@ export class EnginePolls {
 
   /** The pool has something to do. */
   wake(): void {
-    if (this.#isAsking || this.#asked() === undefined) return;
+    if (this.#isAsking || this.#asked().length === 0) return;
     this.#isAsking = true;
     this.#ask()
       .catch(() => {})
@@ -54,41 +55,39 @@ export class EnginePolls {
   }
 
   async #ask(): Promise<void> {
-    let replicas: readonly LiveReplica[] = [];
-    while (this.#options.isBusy()) {
-      const asked = this.#asked();
-      if (asked === undefined) break;
-      const { adapter, headers } = asked;
-      ({ replicas } = asked);
+    let asked = this.#asked();
+    while (this.#options.isBusy() && asked.length > 0) {
+      const headers = this.#headers();
       // oxlint-disable-next-line no-await-in-loop -- a round begins when the one before is over
       await Promise.all(
-        replicas.map(async ({ replicaId, endpointUrl }) => {
-          const said = await signalsAt(endpointUrl, adapter, headers);
-          this.#options.tell(replicaId, said);
+        asked.map(async ({ replica: { replicaId, endpointUrl }, adapter }) => {
+          this.#options.tell(replicaId, await signalsAt(endpointUrl, adapter, headers));
         }),
       );
       const jitterMs = JITTER_RATIO * ROUND_MS * (2 * Math.random() - 1);
       // oxlint-disable-next-line no-await-in-loop -- see above
       await scheduler.wait(ROUND_MS + jitterMs);
+      asked = this.#asked();
     }
     // What is not asked any more is not known any more.
-    for (const { replicaId } of replicas) this.#options.tell(replicaId, {});
+    for (const { replica } of asked) this.#options.tell(replica.replicaId, {});
   }
 
-  #asked() {
+  #asked(): readonly { readonly replica: LiveReplica; readonly adapter: EngineAdapter }[] {
     const pool = this.#pool;
-    if (pool === undefined || pool.engine === "sluice") return undefined;
-    const adapter = ADAPTERS[pool.engine];
-    if (adapter.probePaths.length === 0) return undefined;
-    return {
-      adapter,
-      headers: this.#headersOf(pool),
-      replicas: pool.replicas.slice(0, REPLICAS_MAX),
-    };
+    const replicas = pool?.replicas ?? [];
+    const asked = replicas.flatMap((replica) => {
+      const engine = pool === undefined ? "sluice" : engineOf(pool, replica);
+      if (engine === "sluice") return [];
+      const adapter = ADAPTERS[engine];
+      return adapter.probePaths.length === 0 ? [] : [{ replica, adapter }];
+    });
+    return asked.slice(0, REPLICAS_MAX);
   }
 
   /** Without a valid secret a server says nothing, which is what its requests come to as well. */
-  #headersOf({ secretName }: LivePool): Record<string, string> {
+  #headers(): Record<string, string> {
+    const secretName = this.#pool?.secretName;
     const secret = secretName && validSecret(secretName, this.#options.poolSecretOf);
     return secret === undefined ? {} : { authorization: `Bearer ${secret}` };
   }

@@ -5,6 +5,7 @@ import {
 } from "../src/protocol/engine-usage.ts";
 import type { PoolId, RequestId } from "../src/protocol/ids.ts";
 import type { RecordedUse } from "../src/tenants/usage-ledger.ts";
+import { engineOf } from "../src/tenants/live-configuration.ts";
 import type { OpenRow } from "../src/tenants/usage-rows.ts";
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
@@ -46,8 +47,10 @@ export async function recordedUseOf(
 /** A replica of a server that is not ours has no such record, and is given no secret of ours. */
 async function endpointUrlsOf(poolId: PoolId, env: Env): Promise<readonly string[]> {
   const live = await env.DIRECTORY.getByName(DIRECTORY_NAME).poolConfiguration(poolId);
-  if (live === undefined || live.pool.engine !== "sluice") return [];
-  return live.pool.replicas.map(({ endpointUrl }) => endpointUrl);
+  if (live === undefined) return [];
+  const { pool } = live;
+  const ours = pool.replicas.filter((replica) => engineOf(pool, replica) === "sluice");
+  return ours.map(({ endpointUrl }) => endpointUrl);
 }
 
 async function askReplica(

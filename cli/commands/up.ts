@@ -1,5 +1,6 @@
 import { join, relative, resolve } from "node:path";
 import * as z from "zod";
+import { engineOf } from "../../src/tenants/live-configuration.ts";
 import type { Command, Terminal } from "../command.ts";
 import { CommandFailure, EXIT_CODES, messageOf } from "../command.ts";
 import { buildEngine } from "../engine-build.ts";
@@ -214,8 +215,10 @@ function toReadyEvent(plan: StackPlan, source: CheckedFile, url: string): ReadyE
 }
 
 function countForeign({ configuration }: StackPlan): number {
-  const foreign = configuration.pools.filter(({ engine }) => engine !== "sluice");
-  return foreign.reduce((sum, { replicas }) => sum + replicas.length, 0);
+  const foreign = configuration.pools.flatMap((pool) =>
+    pool.replicas.filter((replica) => engineOf(pool, replica) !== "sluice"),
+  );
+  return foreign.length;
 }
 
 const reportAsJson = (terminal: Terminal) => (event: StackEvent) =>

@@ -5,6 +5,7 @@ import type {
   LivePool,
   LiveReplica,
 } from "../../src/tenants/live-configuration.ts";
+import { engineOf } from "../../src/tenants/live-configuration.ts";
 
 /** One engine to start: the replica it is, and where it listens. */
 export interface EnginePlan {
@@ -59,7 +60,7 @@ export function planStack(
       engines.push({ name, poolId: pool.poolId, endpointUrl, host, port, upstreamModel });
     }
   }
-  if (engines.length === 0 && !configuration.pools.some(isForeign)) {
+  if (engines.length === 0 && !configuration.pools.some(hasForeign)) {
     return invalid("No pool has a replica at a loopback URL such as http://127.0.0.1:9101");
   }
   if (engines.length > REPLICAS_MAX) {
@@ -75,19 +76,19 @@ function resizeLocalPool(configuration: LiveConfiguration, count: number | undef
   if (count === undefined) return { kind: "ok", configuration } as const;
   const pools = configuration.pools.filter((pool) => localReplicasOf(pool).length > 0);
   const [pool] = pools;
-  const last = pool?.replicas.findLast(isLoopback);
+  const local = pool === undefined ? [] : localReplicasOf(pool);
+  const last = local.at(-1);
   if (pool === undefined || last === undefined || pools.length > 1) {
     return invalid(
       `--replicas needs exactly one pool with loopback replicas, found ${pools.length}`,
     );
   }
-  const local = pool.replicas.filter(isLoopback);
   const addedCount = Math.max(count - local.length, 0);
   if (toAddress(last.endpointUrl).port + addedCount > PORT_MAX) {
     return invalid(`--replicas ${count} needs ports beyond ${PORT_MAX}, the last one there is`);
   }
   const replicas = [
-    ...pool.replicas.filter((replica) => !isLoopback(replica)),
+    ...pool.replicas.filter((replica) => !local.includes(replica)),
     ...local.slice(0, count),
     ...Array.from({ length: addedCount }, (_, index) => atLaterPort(last, index + 1)),
   ];
@@ -103,13 +104,15 @@ function atLaterPort(replica: LiveReplica, offset: number): LiveReplica {
   return { ...replica, replicaId: ReplicaId.parse(url.origin), endpointUrl: url.origin };
 }
 
-/** Servers that are not ours are somebody else's to start, wherever they are. */
-function isForeign({ engine }: LivePool): boolean {
-  return engine !== "sluice";
+function hasForeign(pool: LivePool): boolean {
+  return pool.replicas.some((replica) => engineOf(pool, replica) !== "sluice");
 }
 
+/** Servers that are not ours are somebody else's to start, wherever they are. */
 function localReplicasOf(pool: LivePool): readonly LiveReplica[] {
-  return isForeign(pool) ? [] : pool.replicas.filter(isLoopback);
+  return pool.replicas.filter(
+    (replica) => engineOf(pool, replica) === "sluice" && isLoopback(replica),
+  );
 }
 
 /** The engine speaks plain HTTP at its root, so only such a URL can be one that we start. */

@@ -54,18 +54,22 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
 
 /** The URLs of a pool's replicas in their one spelling, standing where the file has them. */
 function endpointsOf(pool: Part): Part[] {
-  const isOurs = child(pool, "engine").value === "sluice";
-  const normalize = isOurs ? normalizeEndpointUrl : normalizeApiUrl;
-  return childrenOf(itemsOf(child(pool, "replicas")), "url").map(({ value, path }) => ({
-    value: typeof value === "string" ? normalize(value) : undefined,
-    path,
-  }));
+  return itemsOf(child(pool, "replicas")).map((replica) => {
+    const { value, path } = child(replica, "url");
+    const normalize = isOurs(replica, pool) ? normalizeEndpointUrl : normalizeApiUrl;
+    return { value: typeof value === "string" ? normalize(value) : undefined, path };
+  });
+}
+
+function isOurs(replica: Part, pool: Part): boolean {
+  return (child(replica, "engine").value ?? child(pool, "engine").value) === "sluice";
 }
 
 /** Our own engines have a secret that is the gateway's: another one would never be sent. */
 function authProblems(pool: Part): ConfigurationProblem[] {
   const auth = child(pool, "auth");
-  if (auth.value === undefined || child(pool, "engine").value !== "sluice") return [];
+  const replicas = itemsOf(child(pool, "replicas"));
+  if (auth.value === undefined || !replicas.every((replica) => isOurs(replica, pool))) return [];
   const message = "expected no auth: engine sluice is sent SLUICE_REPLICA_SECRET";
   return [{ path: auth.path, message }];
 }

@@ -123,10 +123,14 @@ function resolvePool({ engine, replicas, queue_max, auth, health }: z.infer<type
   const { eject_after: ejectAfter, cooldown_max: cooldownMsMax } = health ?? {};
   return {
     engine,
-    replicas: replicas.map(({ url, max_running: requestsMax }) => {
-      const endpointUrl = engine === "sluice" ? url : (normalizeApiUrl(url) ?? url);
-      const limit = requestsMax !== undefined && { requestsMax };
-      return { replicaId: endpointUrl, endpointUrl, ...limit };
+    replicas: replicas.map(({ url, engine: own = engine, max_running: requestsMax }) => {
+      const endpointUrl = own === "sluice" ? url : (normalizeApiUrl(url) ?? url);
+      return {
+        replicaId: endpointUrl,
+        endpointUrl,
+        ...(own !== engine && { engine: own }),
+        ...(requestsMax !== undefined && { requestsMax }),
+      };
     }),
     queueMax: queue_max ?? QUEUE_MAX_DEFAULT,
     ...(auth !== undefined && { secretName: auth.secret }),

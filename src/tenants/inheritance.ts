@@ -10,12 +10,13 @@ export type WholeTenant = TenantSection & Required<Pick<TenantSection, "models" 
  * `limits` of its own keeps the default limits that it does not name; a list is replaced.
  */
 export function inherit(tenant: TenantSection, defaults: DefaultsSection = {}): TenantSection {
-  const { share, limits, timeouts } = defaults;
+  const { share, limits, cache, timeouts } = defaults;
   return {
     ...defaults,
     ...tenant,
     ...((share ?? tenant.share) && { share: { ...share, ...tenant.share } }),
     ...((limits ?? tenant.limits) && { limits: { ...limits, ...tenant.limits } }),
+    ...((cache ?? tenant.cache) && { cache: { ...cache, ...tenant.cache } }),
     ...((timeouts ?? tenant.timeouts) && { timeouts: { ...timeouts, ...tenant.timeouts } }),
   };
 }

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { Engine } from "../protocol/engine-kind.ts";
 import { ENGINES } from "../protocol/engine-kind.ts";
 import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
 import { ANSWER_MS_MAX } from "../slo/answer-span.ts";
@@ -79,6 +80,8 @@ const Targets = z.strictObject({
 export const LiveReplica = z.strictObject({
   replicaId: ReplicaId,
   endpointUrl: EndpointUrl,
+  /** Which kind it is, where that is not the pool's. */
+  engine: z.enum(ENGINES).exactOptional(),
   /** Requests of ours that may be there at once, queued or running; absent: what it reports. */
   requestsMax: z.int().positive().max(CONFIGURATION_LIMITS.requestsMax).exactOptional(),
 });
@@ -102,7 +105,7 @@ const LiveModelLimit = z.strictObject({
 
 export const LivePool = z.strictObject({
   poolId: PoolId,
-  /** `sluice` dials in and reports; others are asked, as far as they say anything. */
+  /** Of replicas that do not say it. `sluice` dials in and reports; others are asked, as far as they say anything. */
   engine: z.enum(ENGINES),
   replicas: z.array(LiveReplica).max(CONFIGURATION_LIMITS.replicasPerPoolMax),
   /** Requests that may wait in the pool. */
@@ -113,6 +116,14 @@ export const LivePool = z.strictObject({
   modelLimits: z.array(LiveModelLimit).max(CONFIGURATION_LIMITS.modelsMax).exactOptional(),
 });
 export type LivePool = z.infer<typeof LivePool>;
+
+/** Which kind a replica of a pool is: its own, or that of all. */
+export function engineOf(
+  pool: Pick<LivePool, "engine">,
+  { engine = pool.engine }: LiveReplica,
+): Engine {
+  return engine;
+}
 
 export const LiveModel = z.strictObject({
   modelId: ModelId,

@@ -43,11 +43,18 @@ export const ModelSection = section({
 });
 export type ModelSection = z.infer<typeof ModelSection>;
 
+const EngineName = notation(
+  `one of ${ENGINES.join(", ")}`,
+  (found) => (isEngine(found) ? found : undefined),
+  { enum: [...ENGINES] },
+);
+
 export const ReplicaSection = section({
   url: textNotation(
     "a URL such as http://10.0.0.7:9101, without credentials, query or fragment",
     normalizeEndpointUrl,
   ),
+  engine: EngineName.exactOptional(),
   max_running: Requests.exactOptional(),
 });
 
@@ -74,11 +81,7 @@ export const HealthSection = section({
 const REPLICAS = `a list of 1 to ${replicasPerPoolMax} replicas`;
 
 export const PoolSection = section({
-  engine: notation(
-    `one of ${ENGINES.join(", ")}`,
-    (found) => (isEngine(found) ? found : undefined),
-    { enum: [...ENGINES] },
-  ),
+  engine: EngineName,
   replicas: z.array(ReplicaSection, REPLICAS).min(1, REPLICAS).max(replicasPerPoolMax, REPLICAS),
   queue_max: countNotation("requests", { min: 0, max: queueMax }).exactOptional(),
   auth: AuthSection.exactOptional(),

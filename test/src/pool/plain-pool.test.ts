@@ -14,7 +14,7 @@ import {
   only,
 } from "../../support/pool-builders.ts";
 import { SIGNALS_AGE_MS_MAX } from "../../../src/replicas/replica-condition.ts";
-import { replicaIdOf } from "../../support/replica-builders.ts";
+import { aHello, aReport, replicaIdOf } from "../../support/replica-builders.ts";
 import { RandomCalls, TIGHT_LIMITS } from "./random-calls.ts";
 
 const PATIENT: Partial<Offer> = { targets: firstTokenWithin(30_000), isStreamed: false };
@@ -63,6 +63,26 @@ describe("a pool of servers that never report", () => {
     expect(chosen.map((dispatch) => dispatch?.replicaId)).toEqual(Array(4).fill(replicaIdOf(2)));
     const states = pool.status(1).replicas.map(({ state }) => state);
     expect(states).toEqual(["unready", "ready", "ready"]);
+  });
+
+  test("may stand beside engines of ours in one pool, each known in its own way", () => {
+    const { replicas } = aLivePool(2);
+    const [ours, theirs] = replicas;
+    if (ours === undefined || theirs === undefined) throw new Error("There are two replicas");
+    const pool = aPool();
+    pool.configure({ ...aLivePool(2), replicas: [ours, { ...theirs, engine: "vllm" }] }, 0);
+    expect(pool.status(0).replicas.map(({ state }) => state)).toEqual(["disconnected", "ready"]);
+    expect(dispatched(pool, "first", 1)?.dispatch).toMatchObject({
+      replicaId: replicaIdOf(1),
+      plain: { engine: "vllm" },
+    });
+    pool.connected(aHello(0), 2);
+    pool.report(replicaIdOf(0), aReport(1), 3);
+    const elsewhere = { excludedReplicaIds: [replicaIdOf(1)] };
+    const second = dispatched(pool, "second", 4, elsewhere)?.dispatch;
+    expect(second?.replicaId).toBe(replicaIdOf(0));
+    expect(second?.plain).toBeUndefined();
+    pool.checkInvariants();
   });
 
   test("believes nothing that was said too long ago, or that is said of a replica it does not have", () => {

@@ -57,6 +57,7 @@ defaults:
   priority: 2
   limits: { concurrency: 8, requests_per_minute: 60 }
   timeouts: { total: 60s }
+  cache: { scope: user, prompts: false }
   overload: [{ queue: 50% }, reject]
 tenants:
   plain: { ${KEYS_A} }
@@ -65,6 +66,7 @@ tenants:
     models: [small]
     class: bulk
     limits: { concurrency: 2 }
+    cache: { prompts: true }
     overload: [{ clamp_max_tokens: 64 }]
 `);
     expect(tenants.get("plain")).toMatchObject({
@@ -82,6 +84,7 @@ tenants:
       concurrencyMax: 2,
       // A mapping is inherited key by key, a list is replaced.
       requestsPerMinuteMax: 60,
+      cache: { scope: "user", prompts: true },
       overload: [{ kind: "clamp", outputTokensMax: 64 }],
       shares: [{ poolId: "cpus", band: 2 }],
     });
