@@ -14,6 +14,11 @@ tenants:
     { mode: "production", hashKey: (key: string) => key },
   );
 
+const problems = (pool: string): readonly string[] => {
+  const parsed = parse(pool);
+  return parsed.kind === "ok" ? [] : parsed.problems.map(({ path }) => path.join("."));
+};
+
 describe("a pool of several kinds of servers", () => {
   test("knows each replica by its own kind, and by the pool's where it says none", () => {
     const parsed = parse(`{ engine: sluice, auth: { secret: GPU_TOKEN }, replicas: [
@@ -32,10 +37,6 @@ describe("a pool of several kinds of servers", () => {
   });
 
   test("has a secret only where it is sent to somebody, and one replica under one URL", () => {
-    const problems = (pool: string) => {
-      const parsed = parse(pool);
-      return parsed.kind === "ok" ? [] : parsed.problems.map(({ path }) => path.join("."));
-    };
     const ours = `{ engine: vllm, auth: { secret: T }, replicas: [{ url: "http://a:1", engine: sluice }] }`;
     expect(problems(ours)).toEqual(["pools.gpus.auth"]);
     const same = `{ engine: vllm, replicas: [{ url: "http://a:1/v1" }, { url: "http://a:1", engine: sluice }] }`;
