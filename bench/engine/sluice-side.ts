@@ -1,6 +1,7 @@
 import type { BatchRow } from "../../gpu-backend/engine/batch.ts";
 import { createOnnxExecutor } from "../../gpu-backend/engine/executor/onnx-executor.ts";
 import type { Precision } from "../../gpu-backend/engine/executor/load-stages.ts";
+import type { RuntimeChoice } from "../../gpu-backend/engine/executor/open-runtime.ts";
 import type { LoadedModel } from "../../gpu-backend/engine/model/load-model.ts";
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../../gpu-backend/engine/sampler.ts";
@@ -13,13 +14,14 @@ const BLOCK_TOKENS = 16;
 /** Our own executor and sampler, without scheduler and server. */
 export async function openSluice(
   model: LoadedModel,
-  precision: Precision,
+  { precision, runtime }: { readonly precision: Precision; readonly runtime: RuntimeChoice },
   limits: SideLimits,
 ): Promise<EngineSide> {
   const tables = blockTables(limits);
   const executor = await createOnnxExecutor({
     model,
     precision,
+    runtime,
     blockTokens: BLOCK_TOKENS,
     blockCount: tables.reduce((sum, table) => sum + table.length, 0),
     batchTokensMax: limits.promptTokensMax,
@@ -27,7 +29,7 @@ export async function openSluice(
   const sampler = new Sampler(executor.vocabularyTokens);
   const history = new TokenHistory(GREEDY, []);
   return {
-    name: `Sluice ${precision}`,
+    name: `Sluice ${precision}, ${runtime}`,
     step: async (parts, sampling) => {
       const rows = parts.map(({ sequence, startPosition, tokens }): BatchRow => {
         return {

@@ -2,11 +2,19 @@ import * as ort from "onnxruntime-web";
 import { messageOf } from "../message-of.ts";
 import { checkRuntime } from "./check-runtime.ts";
 import { DirectRuntime } from "./direct-runtime.ts";
+import { hasNativePackage, NativeRuntime } from "./native-runtime.ts";
 import { PublicRuntime } from "./public-runtime.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
 
-/** How ONNX Runtime is called: through its C exports, or through its documented API. */
-export type RuntimeKind = "direct" | "public";
+/**
+ * How ONNX Runtime is called: natively, where onnxruntime-node is installed, or in WebAssembly, through
+ * its C exports or its documented API.
+ */
+export type RuntimeKind = "native" | "direct" | "public";
+
+/** What an operator may ask for; `auto` is the fastest that there is. */
+export const RUNTIME_CHOICES = ["auto", "wasm", "node"] as const;
+export type RuntimeChoice = (typeof RUNTIME_CHOICES)[number];
 
 /** One way to call ONNX Runtime. */
 export interface RuntimeCandidate {
@@ -27,8 +35,10 @@ export const ORT_VERSION = ort.env.versions.web ?? "unknown";
 /** The version whose undocumented exports `DirectRuntime` was written for. */
 const DIRECT_VERSION = "1.30.0";
 
-/** All ways, the fastest first. */
-export const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
+const NATIVE: RuntimeCandidate = { kind: "native", open: () => NativeRuntime.create() };
+
+/** The ways that need nothing but our own dependencies, the fastest first. */
+export const WASM_CANDIDATES: readonly RuntimeCandidate[] = [
   {
     kind: "direct",
     open: async () => {
@@ -38,6 +48,18 @@ export const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   },
   { kind: "public", open: async () => PublicRuntime.create() },
 ];
+
+/** The ways that a choice leaves, the fastest first. A package that nobody installed is no fault. */
+export function candidatesFor(choice: RuntimeChoice): readonly RuntimeCandidate[] {
+  switch (choice) {
+    case "auto":
+      return hasNativePackage() ? [NATIVE, ...WASM_CANDIDATES] : WASM_CANDIDATES;
+    case "wasm":
+      return WASM_CANDIDATES;
+    case "node":
+      return [NATIVE];
+  }
+}
 
 /**
  * Opens the first candidate that passes `checkRuntime`, with a note for each that does not. Throws
