@@ -1,7 +1,7 @@
 import type { BatchRow } from "../../gpu-backend/engine/batch.ts";
 import { createOnnxExecutor } from "../../gpu-backend/engine/executor/onnx-executor.ts";
 import type { Precision } from "../../gpu-backend/engine/executor/load-stages.ts";
-import type { RuntimeChoice } from "../../gpu-backend/engine/executor/open-runtime.ts";
+import type { RuntimeChoice } from "../../gpu-backend/engine/executor/runtime-choice.ts";
 import type { LoadedModel } from "../../gpu-backend/engine/model/load-model.ts";
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../../gpu-backend/engine/sampler.ts";

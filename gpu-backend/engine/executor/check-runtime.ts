@@ -46,13 +46,14 @@ export async function checkRuntime(runtime: SegmentRuntime): Promise<void> {
 
 const EXTREMES = [-127, 127, 126, -1, 0, 1];
 
+const extremeAt = (index: number) => EXTREMES[index % EXTREMES.length] ?? 0;
+
 /**
  * Whether the runtime's products of bytes are exact where they are largest. ONNX Runtime's kernels add
  * two products in 16 bits on processors without VNNI, and saturate (onnxruntime #12088).
  */
 export async function multipliesExactly(runtime: SegmentRuntime): Promise<boolean> {
   const [inputs, outputs, rows] = [96, 48, 7];
-  const extremeAt = (index: number) => EXTREMES[index % EXTREMES.length] ?? 0;
   // Half of the outputs and of the rows are all of one sign, where sums are largest.
   const weightOf = (output: number, input: number) =>
     output % 2 === 0 ? 127 : extremeAt(output * 5 + input * 7);

@@ -24,8 +24,8 @@ export function instantiateKernel<Kernel extends object>(
   return exports;
 }
 
-/** How the import of a memory with a maximum begins: module "env", field "memory", kind, limits. */
-const MEMORY_IMPORT = Uint8Array.of(3, ...Buffer.from("env"), 6, ...Buffer.from("memory"), 2);
+/** How the memory among a kernel's imports begins: the lengths of both names, and 2 for its kind. */
+const MEMORY_IMPORT = Buffer.from("\x03env\x06memory\x02");
 const SHARED_LIMITS = 3;
 const UNSHARED_LIMITS = 1;
 

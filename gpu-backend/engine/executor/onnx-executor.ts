@@ -5,14 +5,9 @@ import { ModelError } from "../model/model-error.ts";
 import type { Executor } from "./executor.ts";
 import { Int8Product } from "./int8-product.ts";
 import { loadStages, type Precision } from "./load-stages.ts";
-import {
-  candidatesFor,
-  openRuntime,
-  ORT_VERSION,
-  type RuntimeChoice,
-  type RuntimeKind,
-} from "./open-runtime.ts";
+import { candidatesFor, openRuntime, ORT_VERSION, type RuntimeKind } from "./open-runtime.ts";
 import { RowOperations } from "./row-operations.ts";
+import type { RuntimeChoice } from "./runtime-choice.ts";
 import { StagedExecutor } from "./staged-executor.ts";
 
 /** What an executor is made of. */

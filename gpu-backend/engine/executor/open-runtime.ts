@@ -4,6 +4,7 @@ import { checkRuntime } from "./check-runtime.ts";
 import { DirectRuntime } from "./direct-runtime.ts";
 import { hasNativePackage, NativeRuntime } from "./native-runtime.ts";
 import { PublicRuntime } from "./public-runtime.ts";
+import type { RuntimeChoice } from "./runtime-choice.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
 
 /**
@@ -11,10 +12,6 @@ import type { SegmentRuntime } from "./segment-runtime.ts";
  * its C exports or its documented API.
  */
 export type RuntimeKind = "native" | "direct" | "public";
-
-/** What an operator may ask for; `auto` is the fastest that there is. */
-export const RUNTIME_CHOICES = ["auto", "wasm", "node"] as const;
-export type RuntimeChoice = (typeof RUNTIME_CHOICES)[number];
 
 /** One way to call ONNX Runtime. */
 export interface RuntimeCandidate {
@@ -51,14 +48,8 @@ export const WASM_CANDIDATES: readonly RuntimeCandidate[] = [
 
 /** The ways that a choice leaves, the fastest first. A package that nobody installed is no fault. */
 export function candidatesFor(choice: RuntimeChoice): readonly RuntimeCandidate[] {
-  switch (choice) {
-    case "auto":
-      return hasNativePackage() ? [NATIVE, ...WASM_CANDIDATES] : WASM_CANDIDATES;
-    case "wasm":
-      return WASM_CANDIDATES;
-    case "node":
-      return [NATIVE];
-  }
+  if (choice === "node") return [NATIVE];
+  return choice === "auto" && hasNativePackage() ? [NATIVE, ...WASM_CANDIDATES] : WASM_CANDIDATES;
 }
 
 /**

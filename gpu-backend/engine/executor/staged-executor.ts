@@ -13,6 +13,15 @@ import { bufferColumns, type BufferName } from "./stage.ts";
 
 const ELEMENT_BYTES = 4;
 
+/** What stages work on that always work on the same. */
+const BUFFERS = {
+  embed: ["tokens", "hidden"],
+  norm: ["hidden", "normalized"],
+  gate: ["gateAndUp", "activated"],
+  attention: ["qkv", "attended"],
+  split: ["normalized"],
+} as const satisfies Partial<Record<Stage["kind"], readonly BufferName[]>>;
+
 /** What a staged executor is put together from. */
 export interface ExecutorParts extends StageEngines {
   readonly config: ModelConfig;
@@ -257,26 +266,10 @@ function namesIn(stages: readonly Stage[]): Set<BufferName> {
 }
 
 function buffersOf(stage: Stage): readonly BufferName[] {
-  switch (stage.kind) {
-    case "graph":
-      return [...stage.inputs, ...stage.outputs];
-    case "product":
-      return [stage.input, stage.output];
-    case "embed":
-      return ["tokens", "hidden"];
-    case "add":
-      return [stage.input, "hidden"];
-    case "norm":
-      return ["hidden", "normalized"];
-    case "gate":
-      return ["gateAndUp", "activated"];
-    case "attention":
-      return ["qkv", "attended"];
-    case "pick":
-      return [stage.buffer];
-    case "split":
-      return ["normalized"];
-  }
+  if (stage.kind === "graph") return [...stage.inputs, ...stage.outputs];
+  if (stage.kind === "product") return [stage.input, stage.output];
+  if (stage.kind === "add") return [stage.input, "hidden"];
+  return stage.kind === "pick" ? [stage.buffer] : BUFFERS[stage.kind];
 }
 
 function outputRowsOf({ logitRows, hiddenRows }: PackedSpan): number {

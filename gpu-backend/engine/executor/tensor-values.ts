@@ -1,3 +1,4 @@
+import { assert } from "../../../src/base/assert.ts";
 import type { TensorPlace } from "./segment-runtime.ts";
 import type { WasmMemory } from "./wasm-memory.ts";
 
@@ -11,15 +12,8 @@ export function tensorValues(
 ): TensorValues {
   const { buffer } = memory;
   const count = shape.reduce((product, size) => product * size, 1);
-  switch (type) {
-    case "float32":
-      return new Float32Array(buffer, address, count);
-    case "int32":
-      return new Int32Array(buffer, address, count);
-    case "uint8":
-      return new Uint8Array(buffer, address, count);
-    case "int8":
-    case "int64":
-      throw new Error(`Expected tensors of f32, i32 or u8, found ${type}`);
-  }
+  if (type === "float32") return new Float32Array(buffer, address, count);
+  if (type === "int32") return new Int32Array(buffer, address, count);
+  assert(type === "uint8", `tensors are of f32, i32 or u8, not ${type}`);
+  return new Uint8Array(buffer, address, count);
 }

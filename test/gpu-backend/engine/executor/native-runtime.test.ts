@@ -17,6 +17,9 @@ import { MODELS } from "./golden.ts";
 const isHere = hasNativePackage();
 const PROMPT = Array.from({ length: 90 }, (_, index) => 300 + ((index * 37) % 3000));
 
+const logitsOf = (executor: OnnxExecutor) =>
+  executor.run(aBatch([{ tokens: PROMPT, blockTable: blocksFrom(0, 8), output: "all" }]));
+
 test.skipIf(isHere)("without onnxruntime-node, who asks for it is told what to type", async () => {
   await expect(openRuntime(candidatesFor("node"))).rejects.toThrow(
     /onnxruntime-node is not installed; ONNXRUNTIME_NODE_INSTALL=skip npm install/,
@@ -59,9 +62,6 @@ describe.skipIf(!isHere)("on node, where onnxruntime-node is installed", () => {
     afterAll(async () => {
       for (const executor of executors) await executor.close();
     });
-
-    const logitsOf = (executor: OnnxExecutor) =>
-      executor.run(aBatch([{ tokens: PROMPT, blockTable: blocksFrom(0, 8), output: "all" }]));
 
     test("logits are those of wasm: the same bits in int8, within 1e-3 in f32", async () => {
       const [wasm, native] = executors;

@@ -1,5 +1,5 @@
 import { hasNativePackage } from "../../../../gpu-backend/engine/executor/native-runtime.ts";
-import type { RuntimeChoice } from "../../../../gpu-backend/engine/executor/open-runtime.ts";
+import type { RuntimeChoice } from "../../../../gpu-backend/engine/executor/runtime-choice.ts";
 
 /** Every runtime that is here, in every precision; CI installs onnxruntime-node for a run of its own. */
 export const RUNTIMES: readonly RuntimeChoice[] = hasNativePackage() ? ["wasm", "node"] : ["wasm"];
