@@ -3,6 +3,7 @@ import { createOnnxExecutor } from "../../gpu-backend/engine/executor/onnx-execu
 import type { Precision } from "../../gpu-backend/engine/executor/load-stages.ts";
 import type { RuntimeChoice } from "../../gpu-backend/engine/executor/runtime-choice.ts";
 import type { LoadedModel } from "../../gpu-backend/engine/model/load-model.ts";
+import { createSamplingKernel } from "../../gpu-backend/engine/executor/sampling-kernel.ts";
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../../gpu-backend/engine/sampler.ts";
 import { TokenHistory } from "../../gpu-backend/engine/token-history.ts";
@@ -26,7 +27,10 @@ export async function openSluice(
     blockCount: tables.reduce((sum, table) => sum + table.length, 0),
     batchTokensMax: limits.promptTokensMax,
   });
-  const sampler = new Sampler(executor.vocabularyTokens);
+  const sampler = new Sampler(
+    executor.vocabularyTokens,
+    createSamplingKernel(executor.vocabularyTokens),
+  );
   const history = new TokenHistory(GREEDY, []);
   return {
     name: `Sluice ${precision}, ${runtime}`,

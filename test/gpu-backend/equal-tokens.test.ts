@@ -6,6 +6,7 @@ import {
   type OnnxExecutor,
 } from "../../gpu-backend/engine/executor/onnx-executor.ts";
 import type { GenerateEvent, GenerateRequest } from "../../gpu-backend/engine/generate-request.ts";
+import { createSamplingKernel } from "../../gpu-backend/engine/executor/sampling-kernel.ts";
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../../gpu-backend/engine/sampler.ts";
 import { loadTokenizer, type Tokenizer } from "../../gpu-backend/engine/tokenizer/tokenizer.ts";
@@ -145,7 +146,10 @@ async function serve(
   const promptTokensOf = (id: string) => promptTokens.get(id) ?? 0;
   const constraints = constraintsOf(executor, requests);
   for (const request of requests) hear(engine.submit(request, 0, constraints.get(request.id)));
-  const sampler = new Sampler(executor.vocabularyTokens);
+  const sampler = new Sampler(
+    executor.vocabularyTokens,
+    createSamplingKernel(executor.vocabularyTokens),
+  );
   const chunked = new Set<string>();
   let rowsMax = 0;
   for (;;) {

@@ -47,6 +47,11 @@ export async function checkRuntime(runtime: SegmentRuntime): Promise<void> {
 const EXTREMES = [-127, 127, 126, -1, 0, 1];
 
 const extremeAt = (index: number) => EXTREMES[index % EXTREMES.length] ?? 0;
+// Half of the outputs and of the rows are all of one sign, where sums are largest.
+const weightOf = (output: number, input: number) =>
+  output % 2 === 0 ? 127 : extremeAt(output * 5 + input * 7);
+const valueOf = (row: number, input: number) =>
+  row % 2 === 0 ? (row % 4 === 0 ? 127 : -127) : extremeAt(row * 11 + input);
 
 /**
  * Whether the runtime's products of bytes are exact where they are largest. ONNX Runtime's kernels add
@@ -54,11 +59,6 @@ const extremeAt = (index: number) => EXTREMES[index % EXTREMES.length] ?? 0;
  */
 export async function multipliesExactly(runtime: SegmentRuntime): Promise<boolean> {
   const [inputs, outputs, rows] = [96, 48, 7];
-  // Half of the outputs and of the rows are all of one sign, where sums are largest.
-  const weightOf = (output: number, input: number) =>
-    output % 2 === 0 ? 127 : extremeAt(output * 5 + input * 7);
-  const valueOf = (row: number, input: number) =>
-    row % 2 === 0 ? (row % 4 === 0 ? 127 : -127) : extremeAt(row * 11 + input);
   const values = Int8Array.from({ length: inputs * outputs }, (_, index) =>
     weightOf(Math.floor(index / inputs), index % inputs),
   );

@@ -25,7 +25,7 @@ export function instantiateKernel<Kernel extends object>(
 }
 
 /** How the memory among a kernel's imports begins: the lengths of both names, and 2 for its kind. */
-const MEMORY_IMPORT = Buffer.from("\x03env\x06memory\x02");
+const MEMORY_IMPORT = new TextEncoder().encode("\x03env\x06memory\x02");
 const SHARED_LIMITS = 3;
 const UNSHARED_LIMITS = 1;
 
