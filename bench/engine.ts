@@ -69,8 +69,8 @@ async function runBenchmark(flags: Flags): Promise<string> {
   const machine = describeMachine();
   const model = flags.large ? aModel(SEED, LARGE) : await loadModel(flags.model);
   const ours = [
-    await openSluice(model, "f32", LIMITS),
-    await openSluice(model, "int8", LIMITS),
+    await openSluice(model, { precision: "f32", runtime: "wasm" }, LIMITS),
+    await openSluice(model, { precision: "int8", runtime: "wasm" }, LIMITS),
   ] as const;
   const peers = hasLlamaCpp
     ? ([
@@ -140,9 +140,14 @@ function toSpeedTable(sides: readonly EngineSide[], speeds: Speeds): string[] {
 
 function toRatioTable(sides: readonly EngineSide[], speeds: Speeds): string[] {
   const [f32, int8, peerF32, peerQ8, peerQ8Plain] = sides;
-  assert(f32 !== undefined && int8 !== undefined, "our sides are there");
-  assert(peerF32 !== undefined && peerQ8 !== undefined, "so are their own");
-  assert(peerQ8Plain !== undefined, "and the one without flash attention");
+  assert(
+    f32 !== undefined &&
+      int8 !== undefined &&
+      peerF32 !== undefined &&
+      peerQ8 !== undefined &&
+      peerQ8Plain !== undefined,
+    "all sides are there",
+  );
   const pairs = [
     [f32, peerF32],
     [int8, peerQ8],

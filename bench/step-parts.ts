@@ -8,6 +8,7 @@ import {
 } from "../gpu-backend/engine/executor/onnx-executor.ts";
 import type { GenerateRequest } from "../gpu-backend/engine/generate-request.ts";
 import { loadModel } from "../gpu-backend/engine/model/load-model.ts";
+import { createSamplingKernel } from "../gpu-backend/engine/executor/sampling-kernel.ts";
 import { sampleBatch } from "../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../gpu-backend/engine/sampler.ts";
 import { hashBlock } from "../gpu-backend/hash-block.ts";
@@ -91,7 +92,10 @@ async function serveBatch(
   { size, seed }: { readonly size: number; readonly seed: number },
 ): Promise<StepParts[]> {
   const engine = anEngine(executor);
-  const sampler = new Sampler(executor.vocabularyTokens);
+  const sampler = new Sampler(
+    executor.vocabularyTokens,
+    createSamplingKernel(executor.vocabularyTokens),
+  );
   for (let index = 0; index < size; index++) engine.submit(aRequest(index, seed + index), 0);
   const parts: StepParts[] = [];
   for (;;) {

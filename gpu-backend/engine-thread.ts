@@ -110,6 +110,7 @@ async function load(
   const executor = await createOnnxExecutor({
     model,
     precision: options.precision,
+    runtime: options.runtime,
     blockTokens: options.blockTokens,
     blockCount: options.blockCount ?? defaultBlockCount(model.config, pool),
     batchTokensMax: options.batchTokensMax,

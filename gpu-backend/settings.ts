@@ -2,6 +2,7 @@ import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import { isLoopbackHost } from "../src/base/loopback-host.ts";
+import { RUNTIME_CHOICES, type RuntimeChoice } from "./engine/executor/runtime-choice.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
 import { type Flag, readFlags } from "./read-flags.ts";
 
@@ -12,6 +13,7 @@ export interface Settings {
   readonly host: string;
   readonly port: number;
   readonly precision: "int8" | "f32";
+  readonly runtime: RuntimeChoice;
   /** Absent: as many as the default KV memory holds. */
   readonly blockCount: number | undefined;
   readonly blockTokens: number;
@@ -49,6 +51,11 @@ const FLAGS: Readonly<Record<string, Flag>> = {
   host: { argument: "ADDRESS", help: "address to listen on", default: "127.0.0.1" },
   port: { argument: "N", help: "port to listen on, 0 for any free one", default: "9101" },
   precision: { argument: "int8|f32", help: "arithmetic of the weights", default: "int8" },
+  runtime: {
+    argument: "auto|wasm|node",
+    help: "what runs the model; auto: onnxruntime-node where it is installed, else wasm",
+    default: "auto",
+  },
   "kv-blocks": {
     argument: "N",
     help: "blocks of the KV pool (default: 128 MiB, one context at least)",
@@ -118,6 +125,7 @@ const FlagValues = z.object({
   host: z.string().min(1, "an address"),
   port: integer(0, 65_535),
   precision: z.enum(["int8", "f32"], "int8 or f32"),
+  runtime: z.enum(RUNTIME_CHOICES, "auto, wasm or node"),
   "kv-blocks": integer(2, 10_000_000).optional(),
   "block-tokens": integer(16, 1024).refine(
     (tokens) => tokens % BLOCK_TOKENS_STEP === 0,
@@ -230,6 +238,7 @@ function toSettings(
     host: values.host,
     port: values.port,
     precision: values.precision,
+    runtime: values.runtime,
     blockCount: values["kv-blocks"],
     blockTokens: values["block-tokens"],
     batchTokensMax: values["max-batch-tokens"],

@@ -2,6 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Batch, BatchRow } from "./engine/batch.ts";
 import type { Engine, TurnedAway } from "./engine/engine.ts";
 import type { Executor } from "./engine/executor/executor.ts";
+import { createSamplingKernel } from "./engine/executor/sampling-kernel.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
 import type { RowResult } from "./engine/row-result.ts";
 import { sampleBatch } from "./engine/sample-batch.ts";
@@ -47,7 +48,8 @@ export class StepLoop {
 
   constructor(options: StepLoopOptions) {
     this.#options = options;
-    this.#sampler = new Sampler(options.executor.vocabularyTokens);
+    const { vocabularyTokens } = options.executor;
+    this.#sampler = new Sampler(vocabularyTokens, createSamplingKernel(vocabularyTokens));
   }
 
   /** Failed steps that were tried again. */

@@ -1,4 +1,5 @@
 import type { EngineLoad } from "./engine/engine-load.ts";
+import type { RuntimeChoice } from "./engine/executor/runtime-choice.ts";
 import type { GenerateEvent, GenerateRequest } from "./engine/generate-request.ts";
 import type { PrefixChanges } from "./engine/kv-cache/prefix-names.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
@@ -8,6 +9,7 @@ import type { StepMeasurements } from "./engine/step-meter.ts";
 export interface EngineThreadOptions {
   readonly modelDirectory: string;
   readonly precision: "int8" | "f32";
+  readonly runtime: RuntimeChoice;
   readonly blockTokens: number;
   /** Absent: as many as the default KV memory holds. */
   readonly blockCount: number | undefined;

@@ -65,11 +65,6 @@ function tensorsOf(model: LoadedModel, precision: GgufPrecision): Tensor[] {
   const stored = (name: string, matrix: Matrix): Tensor => {
     return { name: `${name}.weight`, matrix, precision };
   };
-  // A norm is a vector, and stays f32.
-  const norm = (name: string, values: Float32Array): Tensor => {
-    const matrix = { outputs: 1, inputs: values.length, values };
-    return { name: `${name}.weight`, matrix, precision: "f32" };
-  };
   const ofLayer = (layer: LayerWeights, index: number): Tensor[] => {
     const { headDimensions, mlpSize } = config;
     const mlpPadded = padded(mlpSize, BLOCK_VALUES);
@@ -93,6 +88,12 @@ function tensorsOf(model: LoadedModel, precision: GgufPrecision): Tensor[] {
     ...(config.tiedEmbeddings ? [] : [stored("output", head)]),
     ...layers.flatMap(ofLayer),
   ];
+}
+
+/** A norm is a vector, and stays f32. */
+function norm(name: string, values: Float32Array): Tensor {
+  const matrix = { outputs: 1, inputs: values.length, values };
+  return { name: `${name}.weight`, matrix, precision: "f32" };
 }
 
 /** Each head's dimension i and i + half come to lie side by side. */

@@ -1,3 +1,4 @@
+/* oxlint-disable no-underscore-dangle -- what node-llama-cpp calls the llama.cpp beneath its own loop */
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

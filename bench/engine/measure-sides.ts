@@ -85,9 +85,10 @@ export function ratioOf(
   const ratios = side.map(
     ({ perCpuSecond }, repeat) => perCpuSecond / (other[repeat]?.perCpuSecond ?? Number.NaN),
   );
-  const medianOf = (samples: readonly number[]) => quantileOf(samples, 0.5);
   return { median: medianOf(ratios), ...bootstrapInterval(ratios, medianOf, random) };
 }
+
+const medianOf = (samples: readonly number[]) => quantileOf(samples, 0.5);
 
 /** Any text costs the same, so the tokens follow one another in a fixed order. */
 export function promptOf(tokenCount: number): number[] {

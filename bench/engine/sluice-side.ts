@@ -1,7 +1,9 @@
 import type { BatchRow } from "../../gpu-backend/engine/batch.ts";
 import { createOnnxExecutor } from "../../gpu-backend/engine/executor/onnx-executor.ts";
 import type { Precision } from "../../gpu-backend/engine/executor/load-stages.ts";
+import type { RuntimeChoice } from "../../gpu-backend/engine/executor/runtime-choice.ts";
 import type { LoadedModel } from "../../gpu-backend/engine/model/load-model.ts";
+import { createSamplingKernel } from "../../gpu-backend/engine/executor/sampling-kernel.ts";
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../../gpu-backend/engine/sampler.ts";
 import { TokenHistory } from "../../gpu-backend/engine/token-history.ts";
@@ -13,21 +15,25 @@ const BLOCK_TOKENS = 16;
 /** Our own executor and sampler, without scheduler and server. */
 export async function openSluice(
   model: LoadedModel,
-  precision: Precision,
+  { precision, runtime }: { readonly precision: Precision; readonly runtime: RuntimeChoice },
   limits: SideLimits,
 ): Promise<EngineSide> {
   const tables = blockTables(limits);
   const executor = await createOnnxExecutor({
     model,
     precision,
+    runtime,
     blockTokens: BLOCK_TOKENS,
     blockCount: tables.reduce((sum, table) => sum + table.length, 0),
     batchTokensMax: limits.promptTokensMax,
   });
-  const sampler = new Sampler(executor.vocabularyTokens);
+  const sampler = new Sampler(
+    executor.vocabularyTokens,
+    createSamplingKernel(executor.vocabularyTokens),
+  );
   const history = new TokenHistory(GREEDY, []);
   return {
-    name: `Sluice ${precision}`,
+    name: `Sluice ${precision}, ${runtime}`,
     step: async (parts, sampling) => {
       const rows = parts.map(({ sequence, startPosition, tokens }): BatchRow => {
         return {

@@ -74,7 +74,7 @@ export async function withMeasuredStack<Result>(
         toPortNeed: ({ name, host, port }) => ({ host, port, needer: name, ...PORT_REMEDIES }),
         gateway: { address, childPlan },
         secrets,
-        engineOptions: { precision: "int8", modelFolder: undefined, buildFolder },
+        engineOptions: { precision: "int8", runtime: "wasm", modelFolder: undefined, buildFolder },
         report: () => undefined,
         onLine: () => undefined,
       },

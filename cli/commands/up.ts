@@ -35,6 +35,7 @@ import { planStack, REPLICAS_MAX } from "../stack/stack-plan.ts";
 import { PACKAGE_ROOT } from "../wrangler.ts";
 
 const DEFAULT_FILE = "sluice.local.yaml";
+const RUNTIMES = ["auto", "wasm", "node"] as const;
 
 const FLAGS = z.object({
   port: portNumber
@@ -48,6 +49,13 @@ const FLAGS = z.object({
     valueName: "int8|f32",
     meaning: "Arithmetic of the engines (int8)",
   }),
+  runtime: z
+    .enum(RUNTIMES, "Expected auto, wasm or node")
+    .default("auto")
+    .register(FLAG_HELP, {
+      valueName: RUNTIMES.join("|"),
+      meaning: "What runs the models (auto: onnxruntime-node where it is installed)",
+    }),
   model: z.string().min(1, "Expected a folder").optional().register(FLAG_HELP, {
     valueName: "DIR",
     meaning: "Folder of the model that the engines load (the bundled sluice-tiny)",
@@ -122,7 +130,12 @@ async function runToTheEnd(
   const wiring: StackWiring = {
     ...parts,
     gateway: { address, childPlan: planGatewayChild(address, folder, parts.secrets, poolSecrets) },
-    engineOptions: { precision: flags.precision, modelFolder, buildFolder },
+    engineOptions: {
+      precision: flags.precision,
+      runtime: flags.runtime,
+      modelFolder,
+      buildFolder,
+    },
     report,
     onLine: (part, line) => {
       if (flags.verbose) terminal.complain(`[${part}] ${line}`);

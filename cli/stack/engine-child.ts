@@ -7,6 +7,7 @@ import type { EnginePlan } from "./stack-plan.ts";
 /** What all engines of a stack have in common. */
 export interface EngineOptions {
   readonly precision: string;
+  readonly runtime: string;
   /** Absolute; absent: the engine's own bundled model. */
   readonly modelFolder: string | undefined;
   /** Absolute; holds the engine's programs, compiled. */
@@ -31,6 +32,7 @@ export function planEngineChild(
     "--host": plan.host,
     "--port": String(plan.port),
     "--precision": options.precision,
+    "--runtime": options.runtime,
     "--pool-url": `${options.gatewaySocketUrl}/internal/pools/${encodeURIComponent(plan.poolId)}`,
     "--advertise-url": plan.endpointUrl,
     "--drain-ms": String(DRAIN_MS),
@@ -62,6 +64,8 @@ const ReadyLine = z.object({
   parameters: z.number(),
   precision: z.string(),
   runtime: z.string(),
+  weightBytes: z.number(),
+  kvPoolBytes: z.number(),
   readyMs: z.number(),
 });
 

@@ -35,6 +35,9 @@ export interface EngineFacts {
   readonly parameters: number;
   readonly precision: string;
   readonly runtime: string;
+  /** What the weights and the KV pool take; the pool does not grow. */
+  readonly weightBytes: number;
+  readonly kvPoolBytes: number;
   readonly readyMs: number;
 }
 
@@ -53,7 +56,8 @@ const URL_WIDTH = 23;
 export function toTextLines(event: StackEvent): readonly string[] {
   if (event.event === "engine-ready") {
     const { name, url, model, parameters, precision, runtime, readyMs } = event;
-    const facts = `${model}, ${toMillions(parameters)}, ${precision}, ${runtime}`;
+    const memory = `weights ${toMebibytes(event.weightBytes)} and KV ${toMebibytes(event.kvPoolBytes)} MiB`;
+    const facts = `${model}, ${toMillions(parameters)}, ${precision}, ${runtime}, ${memory}`;
     return [row("engine", name, url, `${facts}   ready in ${toSeconds(readyMs)}`)];
   }
   if (event.event === "engine-died") {
@@ -106,3 +110,7 @@ const toMillions = (parameters: number) =>
 const toSeconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
 
 const count = (amount: number, noun: string) => `${amount} ${noun}${amount === 1 ? "" : "s"}`;
+
+function toMebibytes(byteLength: number): number {
+  return Math.ceil(byteLength / 2 ** 20);
+}

@@ -27,7 +27,10 @@ export interface StackWiring {
     readonly childPlan: Omit<ChildPlan, "onLine">;
   };
   readonly secrets: Secrets;
-  readonly engineOptions: Pick<EngineOptions, "precision" | "modelFolder" | "buildFolder">;
+  readonly engineOptions: Pick<
+    EngineOptions,
+    "precision" | "runtime" | "modelFolder" | "buildFolder"
+  >;
   readonly report: (event: StackEvent) => void;
   /** Receives what the parts write: the part's name and the line. */
   readonly onLine: (part: string, line: string) => void;

@@ -1,7 +1,8 @@
 import { adjustLogits, isUnadjusted } from "./adjust-logits.ts";
-import type { Sampling, TokenLogprob } from "./generate-request.ts";
+import type { TokenLogprob } from "./generate-request.ts";
 import { keyedRandom } from "./keyed-random.ts";
 import { invalidLogit, tokenLogprob } from "./log-probability.ts";
+import { PlainSamplingMath, type SamplingMath } from "./sampling-math.ts";
 import { selectCut } from "./select-cut.ts";
 import type { TokenChoice } from "./token-choice.ts";
 
@@ -19,24 +20,30 @@ export interface ChosenToken {
   readonly logprob?: TokenLogprob;
 }
 
+/** Below every finite score, so that what is forbidden weighs nothing. */
+const LOWEST_SCORE = -Number.MAX_VALUE;
+/** The share of the best token's weight that a nucleus is first looked for among, and then a part of it. */
+const NUCLEUS_FIRST_CUT = 1 / 64;
+/** The gap to the best score, in units of the temperature, within which the k best are first looked for. */
+const TOP_K_FIRST_GAP = 4;
+
 /**
  * Chooses next tokens. A choice depends on its arguments alone; what the sampler holds are buffers
  * as long as the vocabulary, which are not worth allocating for every token.
  */
 export class Sampler {
   readonly vocabularyTokens: number;
-  readonly #scores: Float64Array;
-  /** What top-k keeps, in the order of ids, and how probable each is. */
-  readonly #keptTokens: Int32Array;
-  readonly #weights: Float64Array;
-  readonly #scratch: Float64Array;
+  readonly #math: SamplingMath;
+  /** Values that a cut is looked for among, in any order. */
+  readonly #candidates: Float64Array;
 
-  constructor(vocabularyTokens: number) {
+  constructor(
+    vocabularyTokens: number,
+    math: SamplingMath = new PlainSamplingMath(vocabularyTokens),
+  ) {
     this.vocabularyTokens = vocabularyTokens;
-    this.#scores = new Float64Array(vocabularyTokens);
-    this.#keptTokens = new Int32Array(vocabularyTokens);
-    this.#weights = new Float64Array(vocabularyTokens);
-    this.#scratch = new Float64Array(vocabularyTokens);
+    this.#math = math;
+    this.#candidates = new Float64Array(vocabularyTokens);
   }
 
   /**
@@ -50,71 +57,83 @@ export class Sampler {
    * no token is left, and whatever the constraint throws.
    */
   choose(logits: Float32Array, choice: TokenChoice): ChosenToken {
-    checkFinite(logits);
-    const tokenId = this.#choose(logits, choice);
+    const tokenId = this.#choose(logits, bestFiniteToken(logits), choice);
     const { logprobsTop } = choice;
     if (logprobsTop === undefined) return { tokenId };
     return { tokenId, logprob: tokenLogprob(logits, tokenId, logprobsTop) };
   }
 
-  #choose(logits: Float32Array, choice: TokenChoice): number {
+  /** `bestLogit` is the token with the largest one. */
+  #choose(logits: Float32Array, bestLogit: number, choice: TokenChoice): number {
     const { sampling, outputIndex } = choice;
-    const scores = this.#scores;
+    const { scores } = this.#math;
     const isGreedy = sampling.temperature < TEMPERATURE_MIN;
-    if (isGreedy && isUnadjusted(choice)) return bestTokenOf(logits);
+    const isPlain = isUnadjusted(choice);
+    if (isGreedy && isPlain) return bestLogit;
     scores.set(logits);
-    adjustLogits(scores, choice);
-    const bestToken = bestTokenOf(scores);
+    if (!isPlain) adjustLogits(scores, choice);
+    const bestToken = isPlain ? bestLogit : bestTokenOf(scores);
     const bestScore = scores[bestToken] ?? 0;
     if (bestScore === -Infinity) throw new NothingAllowedError("No token is allowed to come next");
     if (isGreedy) return bestToken;
-    const weights = this.#weigh(bestScore, sampling);
-    const cut = Math.max(sampling.minP, this.#nucleusCut(weights, sampling.topP));
-    const drawn = drawIndex(weights, cut, keyedRandom(sampling.seed, outputIndex));
-    return this.#keptTokens[drawn] ?? bestToken;
+    // The best token weighs 1, so nothing can overflow, and sums in f64 lose nothing a draw could show.
+    const { temperature, topK, topP, minP, seed } = sampling;
+    const scoreCut = Math.max(LOWEST_SCORE, this.#topKCut(bestScore, topK, temperature));
+    const sum = this.#math.weigh(bestScore, 1 / temperature, scoreCut);
+    const cut = Math.max(minP, topP < 1 ? this.#nucleusCut(topP * sum) : 0);
+    const target = keyedRandom(seed, outputIndex) * this.#math.sumFrom(cut);
+    return drawToken(this.#math.weights, cut, target) ?? bestToken;
   }
 
-  /**
-   * Gathers what top-k keeps. Returns probabilities up to a common factor: the best token weighs 1, so
-   * nothing can overflow, and sums in f64 lose nothing that a draw could show.
-   */
-  #weigh(bestScore: number, { topK, temperature }: Sampling): Float64Array {
-    const scores = this.#scores;
-    const isCut = topK > 0 && topK < scores.length;
-    const scoreCut = isCut ? selectCut(this.#copy(scores), "count", topK) : -Infinity;
-    let kept = 0;
-    for (let token = 0; token < scores.length; token++) {
-      const score = scores[token] ?? -Infinity;
-      if (score < scoreCut || score === -Infinity) continue;
-      this.#keptTokens[kept] = token;
-      this.#weights[kept] = Math.exp((score - bestScore) / temperature);
-      kept += 1;
+  /** The score that a token needs to be among the `topK` best ones. */
+  #topKCut(bestScore: number, topK: number, temperature: number): number {
+    const { scores } = this.#math;
+    if (topK <= 0 || topK >= scores.length) return -Infinity;
+    for (let gap = TOP_K_FIRST_GAP; Number.isFinite(gap); gap *= 2) {
+      const count = this.#gather(scores, bestScore - gap * temperature);
+      if (count >= topK) return selectCut(this.#candidates.subarray(0, count), "count", topK);
     }
-    return this.#weights.subarray(0, kept);
+    return -Infinity;
   }
 
-  /** The weight that a token needs to be among the most probable ones that make up `topP`. */
-  #nucleusCut(weights: Float64Array, topP: number): number {
-    if (topP >= 1) return 0;
-    return selectCut(this.#copy(weights), "sum", topP * sumFrom(weights, 0));
+  /** The weight that a token needs to be among the most probable ones that weigh `target`. */
+  #nucleusCut(target: number): number {
+    let lowest = NUCLEUS_FIRST_CUT;
+    // Few tokens make up most of it, so the others need not be ordered.
+    while (lowest > Number.MIN_VALUE && this.#math.sumFrom(lowest) < target) lowest *= lowest;
+    const count = this.#gather(this.#math.weights, lowest);
+    return selectCut(this.#candidates.subarray(0, count), "sum", target);
   }
 
-  /** A copy that may be reordered, until the next one is made. */
-  #copy(values: Float64Array): Float64Array {
-    this.#scratch.set(values);
-    return this.#scratch.subarray(0, values.length);
+  /** Copies the values of at least `lowest` and returns how many there are. */
+  #gather(values: Float64Array, lowest: number): number {
+    let count = 0;
+    for (let token = 0; token < values.length; token++) {
+      const value = values[token] ?? -Infinity;
+      if (value >= lowest) this.#candidates[count++] = value;
+    }
+    return count;
   }
 }
 
-function checkFinite(logits: Float32Array): void {
+/** The token with the largest logit, the lowest id among equals; throws if one is not finite. */
+function bestFiniteToken(logits: Float32Array): number {
+  let bestToken = 0;
+  let best = -Infinity;
   for (let token = 0; token < logits.length; token++) {
     const logit = logits[token] ?? Number.NaN;
-    if (!Number.isFinite(logit)) throw invalidLogit(logit, token);
+    // Of numbers that are not finite none is 0 from itself.
+    if (logit - logit !== 0) throw invalidLogit(logit, token);
+    if (logit > best) {
+      bestToken = token;
+      best = logit;
+    }
   }
+  return bestToken;
 }
 
 /** The token with the largest value; the lowest id among equals. */
-function bestTokenOf(values: Float32Array | Float64Array): number {
+function bestTokenOf(values: Float64Array): number {
   let bestToken = 0;
   let best = -Infinity;
   for (let token = 0; token < values.length; token++) {
@@ -127,28 +146,17 @@ function bestTokenOf(values: Float32Array | Float64Array): number {
   return bestToken;
 }
 
-/** The index of the weight at the fraction `drawn` of all that are kept, counted in their order. */
-function drawIndex(weights: Float64Array, cut: number, drawn: number): number {
-  const target = drawn * sumFrom(weights, cut);
+/** The token at which the weights of at least `cut`, added up in the order of ids, pass `target`. */
+function drawToken(weights: Float64Array, cut: number, target: number): number | undefined {
   let passed = 0;
-  let lastIndex = 0;
-  for (let index = 0; index < weights.length; index++) {
-    const weight = weights[index] ?? 0;
+  let last: number | undefined;
+  for (let token = 0; token < weights.length; token++) {
+    const weight = weights[token] ?? 0;
     if (weight < cut || weight === 0) continue;
     passed += weight;
-    lastIndex = index;
+    last = token;
     if (passed > target) break;
   }
-  // The loop runs out only when the product rounds up to the sum: at the last one kept.
-  return lastIndex;
-}
-
-/** The sum of all weights of at least `cut`. */
-function sumFrom(weights: Float64Array, cut: number): number {
-  let sum = 0;
-  for (let index = 0; index < weights.length; index++) {
-    const weight = weights[index] ?? 0;
-    if (weight >= cut) sum += weight;
-  }
-  return sum;
+  // The loop runs out only where rounding made the sum larger: at the last one kept.
+  return last;
 }

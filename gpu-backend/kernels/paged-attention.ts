@@ -227,9 +227,19 @@ function weighQueries(first: i32, end: i32, scores: usize, factors: usize): void
   for (let query = first; query < end; query++) {
     const sum = softmax(scores, tokensOf(query));
     f32.store(factors, 1 / sum);
-    memory.fill(resultOf(query), 0, headBytes);
+    clearHead(resultOf(query));
     scores += scoreBytes;
     factors += 4;
+  }
+}
+
+function clearHead(result: usize): void {
+  const end = result + headBytes;
+  for (; result < end; result += LINE_BYTES) {
+    v128.store(result, f32x4.splat(0));
+    v128.store(result, f32x4.splat(0), 16);
+    v128.store(result, f32x4.splat(0), 32);
+    v128.store(result, f32x4.splat(0), 48);
   }
 }
 

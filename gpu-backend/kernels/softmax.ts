@@ -1,9 +1,4 @@
-import { multiplyAdd } from "./lines";
-
-/** Added to a number of less than 2^22 it rounds that to a whole one, which its lowest bits then hold. */
-const ROUNDER: f32 = 12582912;
-/** The exponent bits of 1. */
-const EXPONENT_BIAS: f32 = 127;
+import { powerOfTwo } from "./power-of-two";
 
 /**
  * Turns scores, which are logarithms to base 2, into weights relative to the largest, 0 past `tokens`
@@ -55,25 +50,4 @@ function largestOf(scores: usize, wholeEnd: usize, tokens: i32): f32 {
     max(f32x4.extract_lane(a, 0), f32x4.extract_lane(a, 1)),
     max(f32x4.extract_lane(a, 2), f32x4.extract_lane(a, 3)),
   );
-}
-
-/**
- * 2^x for x <= 0, within two units in the last place; below -126 the answer is about 1e-38.
- *
- * x is split into a whole number, which becomes the exponent, and a rest of at most a half; of that it
- * is Cephes' polynomial.
- */
-function powerOfTwo(argument: v128): v128 {
-  const x = f32x4.pmax(argument, f32x4.splat(-126));
-  const rounder = f32x4.splat(ROUNDER + EXPONENT_BIAS);
-  const shifted = f32x4.add(x, rounder);
-  const rest = f32x4.sub(x, f32x4.sub(shifted, rounder));
-  let p = f32x4.splat(1.5353361883195e-4);
-  p = multiplyAdd(f32x4.splat(1.339887440266574e-3), p, rest);
-  p = multiplyAdd(f32x4.splat(9.61843735767464e-3), p, rest);
-  p = multiplyAdd(f32x4.splat(5.550332471162809e-2), p, rest);
-  p = multiplyAdd(f32x4.splat(2.402264791363012e-1), p, rest);
-  p = multiplyAdd(f32x4.splat(6.931472028550421e-1), p, rest);
-  p = multiplyAdd(f32x4.splat(1), p, rest);
-  return f32x4.mul(p, i32x4.shl(shifted, 23));
 }

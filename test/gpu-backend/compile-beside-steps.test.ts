@@ -14,6 +14,7 @@ beforeAll(async () => {
     thread: {
       modelDirectory: MODEL,
       precision: "int8",
+      runtime: "wasm",
       blockTokens: 16,
       blockCount: 256,
       batchTokensMax: 128,

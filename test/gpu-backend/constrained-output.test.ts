@@ -25,6 +25,7 @@ beforeAll(async () => {
     thread: {
       modelDirectory: MODEL,
       precision: "int8",
+      runtime: "wasm",
       blockTokens: 16,
       blockCount: 64,
       batchTokensMax: 128,

@@ -10,6 +10,7 @@ function aClient(fault: string, options: Partial<EngineClientOptions> = {}): Eng
     thread: {
       modelDirectory: fault,
       precision: "f32",
+      runtime: "wasm",
       blockTokens: 16,
       blockCount: undefined,
       batchTokensMax: 16,

@@ -6,12 +6,14 @@ import {
   type OnnxExecutor,
 } from "../../gpu-backend/engine/executor/onnx-executor.ts";
 import type { GenerateEvent, GenerateRequest } from "../../gpu-backend/engine/generate-request.ts";
+import { createSamplingKernel } from "../../gpu-backend/engine/executor/sampling-kernel.ts";
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../../gpu-backend/engine/sampler.ts";
 import { loadTokenizer, type Tokenizer } from "../../gpu-backend/engine/tokenizer/tokenizer.ts";
 import { hashBlock } from "../../gpu-backend/hash-block.ts";
 import { type Random, seededRandom } from "../../src/base/random.ts";
 import { ENGINE_START_MS_MAX } from "../support/running-engine.ts";
+import { RUNTIMES_AND_PRECISIONS } from "./engine/executor/runtimes.ts";
 import { SumConstraint } from "../support/sum-constraint.ts";
 
 const MODEL = fileURLToPath(new URL("../../gpu-backend/models/sluice-tiny", import.meta.url));
@@ -144,7 +146,10 @@ async function serve(
   const promptTokensOf = (id: string) => promptTokens.get(id) ?? 0;
   const constraints = constraintsOf(executor, requests);
   for (const request of requests) hear(engine.submit(request, 0, constraints.get(request.id)));
-  const sampler = new Sampler(executor.vocabularyTokens);
+  const sampler = new Sampler(
+    executor.vocabularyTokens,
+    createSamplingKernel(executor.vocabularyTokens),
+  );
   const chunked = new Set<string>();
   let rowsMax = 0;
   for (;;) {
@@ -200,82 +205,85 @@ function restOf(outcome: Outcome, emittedCount: number): Outcome {
   });
 }
 
-describe.each(["f32", "int8"] as const)("with the bundled model in %s", (precision) => {
-  let tokenizer: Tokenizer;
-  let tight: OnnxExecutor;
-  let roomy: OnnxExecutor;
-  beforeAll(async () => {
-    const common = { model: MODEL, precision, blockTokens: 16 };
-    tokenizer = await loadTokenizer(MODEL);
-    tight = await createOnnxExecutor({ ...common, ...TIGHT });
-    roomy = await createOnnxExecutor({ ...common, ...ROOMY });
-  }, ENGINE_START_MS_MAX);
-  afterAll(async () => {
-    await tight.close();
-    await roomy.close();
-  });
+describe.each(RUNTIMES_AND_PRECISIONS)(
+  "with the bundled model in $precision on $runtime",
+  (way) => {
+    let tokenizer: Tokenizer;
+    let tight: OnnxExecutor;
+    let roomy: OnnxExecutor;
+    beforeAll(async () => {
+      const common = { model: MODEL, ...way, blockTokens: 16 };
+      tokenizer = await loadTokenizer(MODEL);
+      tight = await createOnnxExecutor({ ...common, ...TIGHT });
+      roomy = await createOnnxExecutor({ ...common, ...ROOMY });
+    }, ENGINE_START_MS_MAX);
+    afterAll(async () => {
+      await tight.close();
+      await roomy.close();
+    });
 
-  test(
-    "what batched, chunked, hit and preempted requests get equals what each gets alone",
-    async () => {
-      const happened = { rowsMax: 0, chunkedPrompts: 0, hitTokens: 0, preemptions: 0 };
-      const heardKinds = new Set<string>();
-      for (const seed of SEEDS) {
-        const requests = aMix(tokenizer, seededRandom(seed));
-        const alone = await serveAlone(roomy, requests);
-        const engine = anEngine(tight, { sequencesMax: 6, prefixCache: true });
-        const together = await serve(tight, engine, requests);
-        expect(together.outcomes, `seed ${seed}`).toEqual(alone);
-        expect(engine.load().usedBlocks).toBe(0);
-        for (const { kind } of [...together.outcomes.values()].flat()) heardKinds.add(kind);
-        happened.rowsMax = Math.max(happened.rowsMax, together.rowsMax);
-        happened.chunkedPrompts += together.chunkedPrompts;
-        happened.hitTokens += engine.counters.prefix.hitTokens;
-        happened.preemptions += engine.counters.preemptions;
-      }
-      // The equality proves nothing of what did not happen.
-      expect([...heardKinds].toSorted()).toEqual([
-        "embedded",
-        "finished",
-        "prompt-logprobs",
-        "token",
-      ]);
-      expect(happened.rowsMax).toBeGreaterThan(2);
-      expect(Math.min(...Object.values(happened))).toBeGreaterThan(0);
-    },
-    MIXES_MS_MAX,
-  );
-
-  test(
-    "outputs that another engine began go on as they would have, behind any of their tokens",
-    async () => {
-      let lastCuts = 0;
-      for (const seed of SEEDS) {
-        const random = seededRandom(seed);
-        const requests = aMix(tokenizer, random).filter((request) => request.outputTokensMax > 0);
-        const alone = await serveAlone(roomy, requests);
-        const cuts = requests.map(({ id }) => {
-          const tokens = tokenIdsOf(alone.get(id) ?? []).length;
-          // The first and the last place count more than all between.
-          const draw = random();
-          if (draw < 0.2) return Math.min(1, tokens - 1);
-          return draw < 0.4 ? tokens - 1 : Math.floor(random() * tokens);
-        });
-        const going = requests.map((request, index) =>
-          goOnBehind(request, alone.get(request.id) ?? [], cuts[index] ?? 0),
-        );
-        const engine = anEngine(tight, { sequencesMax: 6, prefixCache: true });
-        const together = await serve(tight, engine, going);
-        for (const [index, { id }] of requests.entries()) {
-          const cut = cuts[index] ?? 0;
-          const rest = restOf(alone.get(id) ?? [], cut);
-          expect(together.outcomes.get(id), `seed ${seed}, ${id} behind ${cut}`).toEqual(rest);
-          if (rest.length === 2) lastCuts += 1;
+    test(
+      "what batched, chunked, hit and preempted requests get equals what each gets alone",
+      async () => {
+        const happened = { rowsMax: 0, chunkedPrompts: 0, hitTokens: 0, preemptions: 0 };
+        const heardKinds = new Set<string>();
+        for (const seed of SEEDS) {
+          const requests = aMix(tokenizer, seededRandom(seed));
+          const alone = await serveAlone(roomy, requests);
+          const engine = anEngine(tight, { sequencesMax: 6, prefixCache: true });
+          const together = await serve(tight, engine, requests);
+          expect(together.outcomes, `seed ${seed}`).toEqual(alone);
+          expect(engine.load().usedBlocks).toBe(0);
+          for (const { kind } of [...together.outcomes.values()].flat()) heardKinds.add(kind);
+          happened.rowsMax = Math.max(happened.rowsMax, together.rowsMax);
+          happened.chunkedPrompts += together.chunkedPrompts;
+          happened.hitTokens += engine.counters.prefix.hitTokens;
+          happened.preemptions += engine.counters.preemptions;
         }
-        expect(engine.load().usedBlocks).toBe(0);
-      }
-      expect(lastCuts).toBeGreaterThan(0);
-    },
-    MIXES_MS_MAX,
-  );
-});
+        // The equality proves nothing of what did not happen.
+        expect([...heardKinds].toSorted()).toEqual([
+          "embedded",
+          "finished",
+          "prompt-logprobs",
+          "token",
+        ]);
+        expect(happened.rowsMax).toBeGreaterThan(2);
+        expect(Math.min(...Object.values(happened))).toBeGreaterThan(0);
+      },
+      MIXES_MS_MAX,
+    );
+
+    test(
+      "outputs that another engine began go on as they would have, behind any of their tokens",
+      async () => {
+        let lastCuts = 0;
+        for (const seed of SEEDS) {
+          const random = seededRandom(seed);
+          const requests = aMix(tokenizer, random).filter((request) => request.outputTokensMax > 0);
+          const alone = await serveAlone(roomy, requests);
+          const cuts = requests.map(({ id }) => {
+            const tokens = tokenIdsOf(alone.get(id) ?? []).length;
+            // The first and the last place count more than all between.
+            const draw = random();
+            if (draw < 0.2) return Math.min(1, tokens - 1);
+            return draw < 0.4 ? tokens - 1 : Math.floor(random() * tokens);
+          });
+          const going = requests.map((request, index) =>
+            goOnBehind(request, alone.get(request.id) ?? [], cuts[index] ?? 0),
+          );
+          const engine = anEngine(tight, { sequencesMax: 6, prefixCache: true });
+          const together = await serve(tight, engine, going);
+          for (const [index, { id }] of requests.entries()) {
+            const cut = cuts[index] ?? 0;
+            const rest = restOf(alone.get(id) ?? [], cut);
+            expect(together.outcomes.get(id), `seed ${seed}, ${id} behind ${cut}`).toEqual(rest);
+            if (rest.length === 2) lastCuts += 1;
+          }
+          expect(engine.load().usedBlocks).toBe(0);
+        }
+        expect(lastCuts).toBeGreaterThan(0);
+      },
+      MIXES_MS_MAX,
+    );
+  },
+);

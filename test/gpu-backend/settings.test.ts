@@ -28,6 +28,7 @@ describe("parseSettings", () => {
       host: "127.0.0.1",
       port: 9101,
       precision: "int8",
+      runtime: "auto",
       blockCount: undefined,
       prefixCache: true,
       scheduling: aScheduling(),
@@ -39,7 +40,7 @@ describe("parseSettings", () => {
 
   test("each flag reaches its setting", () => {
     const argv = words(
-      "--model /models/other --host 0.0.0.0 --port=8000 --precision f32 --kv-blocks 12",
+      "--model /models/other --host 0.0.0.0 --port=8000 --precision f32 --kv-blocks 12 --runtime node",
       "--block-tokens 32 --max-batch-tokens 64 --max-sequences 4 --max-queue 5 --require-salt",
       "--no-prefix-cache --pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
       "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt --kv-admission past-future",
@@ -51,6 +52,7 @@ describe("parseSettings", () => {
       host: "0.0.0.0",
       port: 8000,
       precision: "f32",
+      runtime: "node",
       blockCount: 12,
       blockTokens: 32,
       batchTokensMax: 64,

@@ -1,4 +1,5 @@
 import { assert } from "../../../src/base/assert.ts";
+import { integerProductGraph } from "./integer-product-graph.ts";
 import { OnnxGraph } from "./onnx-writer.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
 
@@ -41,4 +42,45 @@ export async function checkRuntime(runtime: SegmentRuntime): Promise<void> {
     );
     assert(wrongShape instanceof Error, "a wrong shape is reported");
   }
+}
+
+const EXTREMES = [-127, 127, 126, -1, 0, 1];
+
+const extremeAt = (index: number) => EXTREMES[index % EXTREMES.length] ?? 0;
+// Half of the outputs and of the rows are all of one sign, where sums are largest.
+const weightOf = (output: number, input: number) =>
+  output % 2 === 0 ? 127 : extremeAt(output * 5 + input * 7);
+const valueOf = (row: number, input: number) =>
+  row % 2 === 0 ? (row % 4 === 0 ? 127 : -127) : extremeAt(row * 11 + input);
+
+/**
+ * Whether the runtime's products of bytes are exact where they are largest. ONNX Runtime's kernels add
+ * two products in 16 bits on processors without VNNI, and saturate (onnxruntime #12088).
+ */
+export async function multipliesExactly(runtime: SegmentRuntime): Promise<boolean> {
+  const [inputs, outputs, rows] = [96, 48, 7];
+  const values = Int8Array.from({ length: inputs * outputs }, (_, index) =>
+    weightOf(Math.floor(index / inputs), index % inputs),
+  );
+  const segment = await runtime.load(integerProductGraph({ inputs, outputs, values }));
+  const x = runtime.allocate(rows * inputs);
+  const y = runtime.allocate(rows * outputs * FLOAT_BYTES);
+  new Uint8Array(runtime.memory.buffer, x, rows * inputs).set(
+    Uint8Array.from(
+      { length: rows * inputs },
+      (_, index) => valueOf(Math.floor(index / inputs), index % inputs) + 128,
+    ),
+  );
+  await segment.run(
+    [{ type: "uint8", address: x, shape: [rows, inputs] }],
+    [{ type: "int32", address: y, shape: [rows, outputs] }],
+  );
+  return new Int32Array(runtime.memory.buffer, y, rows * outputs).every((found, index) => {
+    const row = Math.floor(index / outputs);
+    let sum = 0;
+    for (let input = 0; input < inputs; input++) {
+      sum += valueOf(row, input) * weightOf(index % outputs, input);
+    }
+    return found === sum;
+  });
 }

@@ -46,6 +46,7 @@ interface CallFrame {
  */
 export class DirectRuntime implements SegmentRuntime {
   readonly memory: WasmMemory;
+  readonly multipliesIntegers = false;
   readonly #module: OrtModule;
   readonly #ort: OrtExports;
   readonly #runOptions: number;

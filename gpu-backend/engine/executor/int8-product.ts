@@ -1,8 +1,9 @@
 import type { Matrix } from "../model/load-model.ts";
+import { integerProductGraph } from "./integer-product-graph.ts";
 import { instantiateKernel } from "./kernel.ts";
 import { quantizeMatrix, type QuantizedMatrix } from "./quantize.ts";
 import { Region } from "./region.ts";
-import type { SegmentRuntime } from "./segment-runtime.ts";
+import type { Segment, SegmentRuntime } from "./segment-runtime.ts";
 
 /** The exports of `gpu-backend/kernels/int8-product.ts`; addresses are bytes in its memory. */
 interface ProductKernel {
@@ -24,6 +25,21 @@ interface ProductKernel {
     results: number,
     scratch: number,
   ): void;
+  quantizeToBytes(
+    rows: number,
+    rowCount: number,
+    columns: number,
+    bytes: number,
+    scales: number,
+  ): void;
+  scaleSums(
+    sums: number,
+    rowScales: number,
+    rowCount: number,
+    outputScales: number,
+    outputs: number,
+    results: number,
+  ): void;
 }
 
 /** A matrix in the kernel's memory; `weights` and `scales` are addresses. */
@@ -32,8 +48,10 @@ export interface Int8Matrix {
   readonly outputs: number;
   readonly weights: number;
   readonly scales: number;
-  /** What both take. */
+  /** What both take, and the runtime's own copy. */
   readonly byteLength: number;
+  /** The same product by the runtime, where that pays for many rows; see `integerProductGraph`. */
+  readonly segment?: Segment;
 }
 
 const FLOAT_BYTES = 4;
@@ -42,7 +60,13 @@ const SHORT_BYTES = 2;
 const TILE_OUTPUTS = 8;
 const PADDED_OUTPUTS = 2 * TILE_OUTPUTS;
 
-/** Products of f32 rows with int8 matrices, by our own kernel in a runtime's memory. */
+/** Multiplications from which on a call of the runtime costs less than our own kernel; measured. */
+const SEGMENT_WORK_MIN = 1_000_000;
+
+/**
+ * Products of f32 rows with int8 matrices, by our own kernel in a runtime's memory, or by the runtime
+ * where that is faster. Sums of integers are exact, so nobody can tell by the bits which it was.
+ */
 export class Int8Product {
   readonly #runtime: SegmentRuntime;
   readonly #kernel: ProductKernel;
@@ -50,12 +74,17 @@ export class Int8Product {
   readonly #rowScales: Region;
   readonly #spare: Region;
 
+  readonly #segmentWorkMin: number;
+
   /** Matrices and rows must lie in the memory of this runtime. */
-  constructor(runtime: SegmentRuntime) {
+  constructor(runtime: SegmentRuntime, { segmentWorkMin } = { segmentWorkMin: SEGMENT_WORK_MIN }) {
     this.#runtime = runtime;
+    this.#segmentWorkMin = segmentWorkMin;
     this.#kernel = instantiateKernel<ProductKernel>("int8-product", runtime.memory, [
       "quantizeRows",
       "multiply",
+      "quantizeToBytes",
+      "scaleSums",
     ]);
     this.#quantized = new Region(runtime, 0);
     this.#rowScales = new Region(runtime, 0);
@@ -63,7 +92,7 @@ export class Int8Product {
   }
 
   /** Quantizes a matrix and copies it into the runtime's memory, for as long as that exists. */
-  load(matrix: Matrix): Int8Matrix {
+  async load(matrix: Matrix): Promise<Int8Matrix> {
     const { inputs, outputs } = matrix;
     const quantized = quantizeMatrix(matrix);
     const packed = packWeights(quantized);
@@ -74,14 +103,27 @@ export class Int8Product {
     new Int8Array(buffer, weights, packed.length).set(packed);
     new Float32Array(buffer, scales, outputs).set(quantized.scales);
     const byteLength = packed.byteLength + paddedOutputs * FLOAT_BYTES;
-    return { inputs, outputs, weights, scales, byteLength };
+    const loaded = { inputs, outputs, weights, scales, byteLength };
+    if (!this.#runtime.multipliesIntegers) return loaded;
+    const segment = await this.#runtime.load(integerProductGraph(quantized));
+    return { ...loaded, byteLength: byteLength + quantized.values.byteLength, segment };
   }
 
   /**
    * Multiplies `rowCount` rows at address `input` with the matrix, to rows at `output`. Each row is
    * quantized by its own largest value, so no row depends on another.
    */
-  multiply(matrix: Int8Matrix, rowCount: number, input: number, output: number): void {
+  multiply(
+    matrix: Int8Matrix,
+    rowCount: number,
+    input: number,
+    output: number,
+  ): Promise<void> | void {
+    const { segment } = matrix;
+    const work = rowCount * matrix.inputs * matrix.outputs;
+    if (segment !== undefined && work >= this.#segmentWorkMin) {
+      return this.#multiplyByRuntime({ ...matrix, segment }, rowCount, input, output);
+    }
     const pairs = pairsOf(matrix);
     this.#quantized.ensure(rowCount * pairs * 2 * SHORT_BYTES);
     this.#rowScales.ensure(rowCount * FLOAT_BYTES);
@@ -99,6 +141,26 @@ export class Int8Product {
       output,
       this.#spare.address,
     );
+  }
+
+  async #multiplyByRuntime(
+    matrix: Int8Matrix & { readonly segment: Segment },
+    rowCount: number,
+    input: number,
+    output: number,
+  ): Promise<void> {
+    const { inputs, outputs, segment } = matrix;
+    this.#quantized.ensure(rowCount * inputs);
+    this.#rowScales.ensure(rowCount * FLOAT_BYTES);
+    const rows = this.#quantized.address;
+    const rowScales = this.#rowScales.address;
+    this.#kernel.quantizeToBytes(input, rowCount, inputs, rows, rowScales);
+    // Sums are as long as floats, so they lie where the results will: each is read before it is lost.
+    await segment.run(
+      [{ type: "uint8", address: rows, shape: [rowCount, inputs] }],
+      [{ type: "int32", address: output, shape: [rowCount, outputs] }],
+    );
+    this.#kernel.scaleSums(output, rowScales, rowCount, matrix.scales, outputs, output);
   }
 }
 

@@ -3,6 +3,7 @@ import type { Int8Matrix, Int8Product } from "./int8-product.ts";
 import { planF32 } from "./plan-f32.ts";
 import { planInt8 } from "./plan-int8.ts";
 import type { Segment, SegmentRuntime } from "./segment-runtime.ts";
+import type { LoadedFloats, RowOperations } from "./row-operations.ts";
 import type { BufferName, StagePlan } from "./stage.ts";
 
 /** How the large matrices are stored and multiplied; fixed when the model is loaded. */
@@ -22,13 +23,22 @@ export type Stage =
       readonly input: BufferName;
       readonly output: BufferName;
     }
-  | Extract<StagePlan, { kind: "attention" | "pick" | "split" }>;
+  | { readonly kind: "embed"; readonly table: LoadedFloats }
+  | { readonly kind: "norm"; readonly weights: LoadedFloats; readonly epsilon: number }
+  | Extract<StagePlan, { kind: "add" | "gate" | "attention" | "pick" | "split" }>;
+
+/** What stages run on. */
+export interface StageEngines {
+  readonly runtime: SegmentRuntime;
+  readonly product: Int8Product;
+  readonly rows: RowOperations;
+}
 
 /** Loads all stages of a model; `weightBytes` is what their weights take. */
 export async function loadStages(
   model: LoadedModel,
   precision: Precision,
-  { runtime, product }: { readonly runtime: SegmentRuntime; readonly product: Int8Product },
+  { runtime, product, rows }: StageEngines,
 ): Promise<{ readonly stages: readonly Stage[]; readonly weightBytes: number }> {
   const stages: Stage[] = [];
   let weightBytes = 0;
@@ -42,11 +52,25 @@ export async function loadStages(
         break;
       }
       case "product": {
-        const matrix = product.load(plan.matrix);
+        const matrix = await product.load(plan.matrix);
         weightBytes += matrix.byteLength;
         stages.push({ ...plan, matrix });
         break;
       }
+      case "embed": {
+        const table = rows.load(plan.table.values);
+        weightBytes += table.byteLength;
+        stages.push({ kind: "embed", table });
+        break;
+      }
+      case "norm": {
+        const weights = rows.load(plan.norm.weights);
+        weightBytes += weights.byteLength;
+        stages.push({ kind: "norm", weights, epsilon: plan.norm.epsilon });
+        break;
+      }
+      case "add":
+      case "gate":
       case "attention":
       case "pick":
       case "split":

@@ -5,7 +5,9 @@ import { ModelError } from "../model/model-error.ts";
 import type { Executor } from "./executor.ts";
 import { Int8Product } from "./int8-product.ts";
 import { loadStages, type Precision } from "./load-stages.ts";
-import { openRuntime, ORT_VERSION, RUNTIME_CANDIDATES, type RuntimeKind } from "./open-runtime.ts";
+import { candidatesFor, openRuntime, ORT_VERSION, type RuntimeKind } from "./open-runtime.ts";
+import { RowOperations } from "./row-operations.ts";
+import type { RuntimeChoice } from "./runtime-choice.ts";
 import { StagedExecutor } from "./staged-executor.ts";
 
 /** What an executor is made of. */
@@ -18,8 +20,10 @@ export interface OnnxExecutorOptions {
   readonly blockCount: number;
   /** The largest number of tokens in one step; it sizes the buffers. */
   readonly batchTokensMax: number;
-  /** How to call ONNX Runtime; absent: the fastest way that works. */
-  readonly runtime?: RuntimeKind;
+  /** What runs the model; absent: `wasm`. */
+  readonly runtime?: RuntimeChoice;
+  /** The only way to call ONNX Runtime that is tried; absent: all that `runtime` leaves. */
+  readonly runtimeKind?: RuntimeKind;
 }
 
 /** An executor, and what there is to say about how it came up. */
@@ -50,17 +54,18 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
   const { config, eosTokenIds } = model;
   checkMemory(model, options);
   const { runtime, kind, notes } = await openRuntime(
-    RUNTIME_CANDIDATES.filter(
-      (candidate) => candidate.kind === (options.runtime ?? candidate.kind),
+    candidatesFor(options.runtime ?? "wasm").filter(
+      (candidate) => candidate.kind === (options.runtimeKind ?? candidate.kind),
     ),
   );
   try {
     const product = new Int8Product(runtime);
-    const { stages, weightBytes } = await loadStages(model, precision, { runtime, product });
+    const rows = new RowOperations(runtime);
+    const engines = { runtime, product, rows };
+    const { stages, weightBytes } = await loadStages(model, precision, engines);
     const executor = new StagedExecutor({
       config,
-      runtime,
-      product,
+      ...engines,
       stages,
       weightBytes,
       blockTokens,
@@ -69,15 +74,24 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
     });
     return Object.assign(executor, {
       precision,
-      revision: `${model.revision}/${precision}`,
+      revision: revisionOf(model, precision, kind),
       eosTokenIds,
-      runtime: `onnxruntime-web ${ORT_VERSION} (wasm, ${kind})`,
+      runtime:
+        kind === "native"
+          ? "onnxruntime-node (native)"
+          : `onnxruntime-web ${ORT_VERSION} (wasm, ${kind})`,
       notes,
     });
   } catch (error) {
     await runtime.close();
     throw error;
   }
+}
+
+/** In int8 every runtime computes the same bits; f32 is added up otherwise by each. */
+function revisionOf(model: LoadedModel, precision: Precision, kind: RuntimeKind): string {
+  const revision = `${model.revision}/${precision}`;
+  return precision === "f32" && kind === "native" ? `${revision}/native` : revision;
 }
 
 /** Fails early and in words where the heap would run out after a long start. */

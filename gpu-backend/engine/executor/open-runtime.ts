@@ -2,11 +2,16 @@ import * as ort from "onnxruntime-web";
 import { messageOf } from "../message-of.ts";
 import { checkRuntime } from "./check-runtime.ts";
 import { DirectRuntime } from "./direct-runtime.ts";
+import { hasNativePackage, NativeRuntime } from "./native-runtime.ts";
 import { PublicRuntime } from "./public-runtime.ts";
+import type { RuntimeChoice } from "./runtime-choice.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
 
-/** How ONNX Runtime is called: through its C exports, or through its documented API. */
-export type RuntimeKind = "direct" | "public";
+/**
+ * How ONNX Runtime is called: natively, where onnxruntime-node is installed, or in WebAssembly, through
+ * its C exports or its documented API.
+ */
+export type RuntimeKind = "native" | "direct" | "public";
 
 /** One way to call ONNX Runtime. */
 export interface RuntimeCandidate {
@@ -27,8 +32,10 @@ export const ORT_VERSION = ort.env.versions.web ?? "unknown";
 /** The version whose undocumented exports `DirectRuntime` was written for. */
 const DIRECT_VERSION = "1.30.0";
 
-/** All ways, the fastest first. */
-export const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
+const NATIVE: RuntimeCandidate = { kind: "native", open: () => NativeRuntime.create() };
+
+/** The ways that need nothing but our own dependencies, the fastest first. */
+export const WASM_CANDIDATES: readonly RuntimeCandidate[] = [
   {
     kind: "direct",
     open: async () => {
@@ -38,6 +45,12 @@ export const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   },
   { kind: "public", open: async () => PublicRuntime.create() },
 ];
+
+/** The ways that a choice leaves, the fastest first. A package that nobody installed is no fault. */
+export function candidatesFor(choice: RuntimeChoice): readonly RuntimeCandidate[] {
+  if (choice === "node") return [NATIVE];
+  return choice === "auto" && hasNativePackage() ? [NATIVE, ...WASM_CANDIDATES] : WASM_CANDIDATES;
+}
 
 /**
  * Opens the first candidate that passes `checkRuntime`, with a note for each that does not. Throws

@@ -1,16 +1,15 @@
 import * as ort from "onnxruntime-web";
 import { assert } from "../../../src/base/assert.ts";
+import { OwnMemory } from "./own-memory.ts";
 import {
-  ALIGNMENT_BYTES,
   LOG_FATAL,
   type Segment,
   type SegmentGraph,
   type SegmentRuntime,
   type TensorPlace,
 } from "./segment-runtime.ts";
+import { tensorValues } from "./tensor-values.ts";
 import { createWasmMemory, type WasmMemory } from "./wasm-memory.ts";
-
-const PAGE_BYTES = 65_536;
 
 const SESSION_OPTIONS: ort.InferenceSession.SessionOptions = {
   executionProviders: ["wasm"],
@@ -25,9 +24,9 @@ const SESSION_OPTIONS: ort.InferenceSession.SessionOptions = {
  * and out again. The memory is our own.
  */
 export class PublicRuntime implements SegmentRuntime {
-  readonly memory = createWasmMemory();
+  readonly multipliesIntegers = false;
+  readonly #own = new OwnMemory(createWasmMemory());
   readonly #sessions: ort.InferenceSession[] = [];
-  #usedBytes = 0;
 
   private constructor() {}
 
@@ -38,13 +37,12 @@ export class PublicRuntime implements SegmentRuntime {
     return new PublicRuntime();
   }
 
+  get memory(): WasmMemory {
+    return this.#own.memory;
+  }
+
   allocate(byteLength: number): number {
-    const address = this.#usedBytes;
-    const end = Math.ceil((address + byteLength) / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
-    const missingPages = Math.ceil((end - this.memory.buffer.byteLength) / PAGE_BYTES);
-    if (missingPages > 0) this.memory.grow(missingPages);
-    this.#usedBytes = end;
-    return address;
+    return this.#own.allocate(byteLength);
   }
 
   async load(graph: SegmentGraph): Promise<Segment> {
@@ -60,8 +58,11 @@ export class PublicRuntime implements SegmentRuntime {
         for (const [index, name] of graph.outputs.entries()) {
           const place = placeAt(outputs, index);
           const result = fetches[name]?.data;
-          assert(result instanceof Float32Array, `output ${name} is f32`);
-          floatsAt(this.memory, place).set(result);
+          assert(
+            result instanceof Float32Array || result instanceof Int32Array,
+            `output ${name} is f32 or i32`,
+          );
+          tensorValues(this.memory, place).set(result);
         }
       },
     };
@@ -79,18 +80,8 @@ function placeAt(places: readonly TensorPlace[], index: number): TensorPlace {
 }
 
 function toTensor(memory: WasmMemory, place: TensorPlace): ort.Tensor {
-  if (place.type === "float32") {
-    return new ort.Tensor("float32", floatsAt(memory, place), place.shape);
-  }
-  assert(place.type === "int32", `segments take f32 and i32, not ${place.type}`);
-  const values = new Int32Array(memory.buffer, place.address, elementCount(place.shape));
-  return new ort.Tensor("int32", values, place.shape);
-}
-
-function floatsAt(memory: WasmMemory, place: TensorPlace): Float32Array {
-  return new Float32Array(memory.buffer, place.address, elementCount(place.shape));
-}
-
-function elementCount(shape: readonly number[]): number {
-  return shape.reduce((product, size) => product * size, 1);
+  const values = tensorValues(memory, place);
+  if (values instanceof Float32Array) return new ort.Tensor("float32", values, place.shape);
+  if (values instanceof Int32Array) return new ort.Tensor("int32", values, place.shape);
+  return new ort.Tensor("uint8", values, place.shape);
 }

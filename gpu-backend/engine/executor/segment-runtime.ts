@@ -26,11 +26,13 @@ export interface Segment {
 }
 
 /**
- * What runs segments: a shared wasm memory, in which the attention kernel works too, and ONNX
- * Runtime behind it. The two ways to call ONNX Runtime implement this.
+ * What runs segments: a wasm memory, in which our own kernels work too, and ONNX Runtime behind it.
+ * The ways to call ONNX Runtime implement this.
  */
 export interface SegmentRuntime {
   readonly memory: WasmMemory;
+  /** Whether its products of bytes are exact, and faster than our own kernel's for many rows. */
+  readonly multipliesIntegers: boolean;
   /**
    * Reserves zeroed memory, aligned to 64 bytes, until the runtime closes. Throws a `RangeError`
    * when the address space of 4 GiB is used up.

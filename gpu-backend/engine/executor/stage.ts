@@ -2,9 +2,15 @@ import type { Matrix } from "../model/load-model.ts";
 import type { ModelConfig } from "../model/model-config.ts";
 import type { SegmentGraph } from "./segment-runtime.ts";
 
+/** The weights of an RMS norm. */
+export interface Norm {
+  readonly weights: Float32Array;
+  readonly epsilon: number;
+}
+
 /**
  * What stages read and write: tensors with a row for each token of the step. There are two hidden
- * states, since a graph must not write what it reads.
+ * states for graphs, which must not write what they read.
  */
 export type BufferName =
   | "tokens"
@@ -29,6 +35,14 @@ export type StagePlan =
       readonly input: BufferName;
       readonly output: BufferName;
     }
+  /** Looks each token's row up: from `tokens` to `hidden`. */
+  | { readonly kind: "embed"; readonly table: Matrix }
+  /** Adds rows to `hidden`. */
+  | { readonly kind: "add"; readonly input: BufferName }
+  /** From `hidden` to `normalized`. */
+  | { readonly kind: "norm"; readonly norm: Norm }
+  /** SiLU(gate) × up: from `gateAndUp` to `activated`. */
+  | { readonly kind: "gate" }
   /** Rotates and stores a layer's keys and values and attends to them: from `qkv` to `attended`. */
   | { readonly kind: "attention"; readonly layer: number }
   /**

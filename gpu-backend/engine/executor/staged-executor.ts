@@ -3,21 +3,28 @@ import type { Batch } from "../batch.ts";
 import type { ModelConfig } from "../model/model-config.ts";
 import type { StepOutput } from "../step-output.ts";
 import type { Executor } from "./executor.ts";
-import type { Int8Product } from "./int8-product.ts";
-import type { Stage } from "./load-stages.ts";
+import type { Stage, StageEngines } from "./load-stages.ts";
 import { packBatch, type PackedBatch, type PackedSpan } from "./pack-batch.ts";
 import { type AttentionSpan, PagedAttention } from "./paged-attention.ts";
 import { Region } from "./region.ts";
-import type { SegmentRuntime, TensorPlace } from "./segment-runtime.ts";
+import type { RowPlaces } from "./row-operations.ts";
+import type { TensorPlace } from "./segment-runtime.ts";
 import { bufferColumns, type BufferName } from "./stage.ts";
 
 const ELEMENT_BYTES = 4;
 
+/** What stages work on that always work on the same. */
+const BUFFERS = {
+  embed: ["tokens", "hidden"],
+  norm: ["hidden", "normalized"],
+  gate: ["gateAndUp", "activated"],
+  attention: ["qkv", "attended"],
+  split: ["normalized"],
+} as const satisfies Partial<Record<Stage["kind"], readonly BufferName[]>>;
+
 /** What a staged executor is put together from. */
-export interface ExecutorParts {
+export interface ExecutorParts extends StageEngines {
   readonly config: ModelConfig;
-  readonly runtime: SegmentRuntime;
-  readonly product: Int8Product;
   readonly stages: readonly Stage[];
   readonly weightBytes: number;
   readonly blockTokens: number;
@@ -47,8 +54,7 @@ export class StagedExecutor implements Executor {
   readonly batchTokensMax: number;
   readonly memory: { readonly weightBytes: number; readonly kvPoolBytes: number };
 
-  readonly #runtime: SegmentRuntime;
-  readonly #product: Int8Product;
+  readonly #engines: StageEngines;
   readonly #stages: readonly Stage[];
   readonly #lastLayer: number;
   readonly #attention: PagedAttention;
@@ -68,8 +74,7 @@ export class StagedExecutor implements Executor {
     this.blockTokens = parts.blockTokens;
     this.blockCount = parts.blockCount;
     this.batchTokensMax = batchTokensMax;
-    this.#runtime = runtime;
-    this.#product = parts.product;
+    this.#engines = parts;
     this.#stages = parts.stages;
     this.#lastLayer = config.layerCount - 1;
     this.#attention = new PagedAttention(runtime, config, parts);
@@ -102,7 +107,7 @@ export class StagedExecutor implements Executor {
     assert(this.#state !== "running", "the executor closes between two steps");
     if (this.#state === "closed") return;
     this.#state = "closed";
-    await this.#runtime.close();
+    await this.#engines.runtime.close();
   }
 
   #begin(packed: PackedBatch): Step {
@@ -142,7 +147,24 @@ export class StagedExecutor implements Executor {
       case "product": {
         const input = this.#buffer(stage.input).address;
         const output = this.#buffer(stage.output).address;
-        return this.#product.multiply(stage.matrix, step.rowCount, input, output);
+        return this.#engines.product.multiply(stage.matrix, step.rowCount, input, output);
+      }
+      case "embed": {
+        const places = this.#rowPlaces("tokens", "hidden", step);
+        return this.#engines.rows.embed(stage.table, places, this.#columns.hidden);
+      }
+      case "add":
+        return this.#engines.rows.add(
+          this.#rowPlaces(stage.input, "hidden", step),
+          this.#columns.hidden,
+        );
+      case "norm": {
+        const places = this.#rowPlaces("hidden", "normalized", step);
+        return this.#engines.rows.normalize(stage.weights, stage.epsilon, places);
+      }
+      case "gate": {
+        const places = this.#rowPlaces("gateAndUp", "activated", step);
+        return this.#engines.rows.gate(places, this.#columns.activated);
       }
       case "attention":
         return this.#attend(stage.layer, step);
@@ -227,6 +249,11 @@ export class StagedExecutor implements Executor {
     return buffer;
   }
 
+  #rowPlaces(input: BufferName, output: BufferName, { rowCount }: Step): RowPlaces {
+    const { address } = this.#buffer(input);
+    return { input: address, output: this.#buffer(output).address, rowCount };
+  }
+
   #place(name: BufferName, rowCount: number): TensorPlace {
     const { address } = this.#buffer(name);
     if (name === "tokens") return { type: "int32", address, shape: [rowCount] };
@@ -235,14 +262,14 @@ export class StagedExecutor implements Executor {
 }
 
 function namesIn(stages: readonly Stage[]): Set<BufferName> {
-  return new Set(
-    stages.flatMap((stage): readonly BufferName[] => {
-      if (stage.kind === "graph") return [...stage.inputs, ...stage.outputs];
-      if (stage.kind === "product") return [stage.input, stage.output];
-      if (stage.kind === "attention") return ["qkv", "attended"];
-      return stage.kind === "pick" ? [stage.buffer] : ["normalized"];
-    }),
-  );
+  return new Set(stages.flatMap(buffersOf));
+}
+
+function buffersOf(stage: Stage): readonly BufferName[] {
+  if (stage.kind === "graph") return [...stage.inputs, ...stage.outputs];
+  if (stage.kind === "product") return [stage.input, stage.output];
+  if (stage.kind === "add") return [stage.input, "hidden"];
+  return stage.kind === "pick" ? [stage.buffer] : BUFFERS[stage.kind];
 }
 
 function outputRowsOf({ logitRows, hiddenRows }: PackedSpan): number {

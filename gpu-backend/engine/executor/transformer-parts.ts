@@ -2,7 +2,7 @@ import type { LayerWeights, Matrix } from "../model/load-model.ts";
 import type { ModelConfig } from "../model/model-config.ts";
 import { stackMatrices, transposeMatrix } from "./matrices.ts";
 import { OnnxGraph } from "./onnx-writer.ts";
-import { bufferColumns, type BufferName, type StagePlan } from "./stage.ts";
+import { bufferColumns, type BufferName, type Norm, type StagePlan } from "./stage.ts";
 
 /**
  * A stage that runs a graph between these buffers. `build` adds the operators; it finds the inputs
@@ -57,12 +57,6 @@ export function applyEmbedding(
   const shape = [embedding.outputs, embedding.inputs];
   const table = graph.constant("float32", shape, embedding.values);
   graph.apply("Gather", [table, tokens], { outputs: [output] });
-}
-
-/** The weights of an RMS norm. */
-export interface Norm {
-  readonly weights: Float32Array;
-  readonly epsilon: number;
 }
 
 /** Adds an RMS norm of each row, under the name `output`. */

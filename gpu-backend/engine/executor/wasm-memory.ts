@@ -1,6 +1,9 @@
-/** A memory that grows in place: views of it stay valid, since it is shared. */
+/**
+ * A memory that grows. If it is shared in the sense of WebAssembly threads, it grows in place, and views
+ * of it stay valid; else its buffer is another one afterwards.
+ */
 export interface WasmMemory {
-  readonly buffer: SharedArrayBuffer;
+  readonly buffer: SharedArrayBuffer | ArrayBuffer;
   /** Adds pages of 64 KiB; throws a `RangeError` beyond the maximum. */
   grow(pages: number): number;
 }
@@ -10,7 +13,7 @@ interface WebAssemblyApi {
   readonly Memory: new (descriptor: {
     readonly initial: number;
     readonly maximum: number;
-    readonly shared: true;
+    readonly shared: boolean;
   }) => WasmMemory;
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Instance: new (compiled: object, imports: object) => { readonly exports: unknown };
@@ -24,8 +27,13 @@ declare global {
 const PAGES_MAX = 65_536;
 
 /** Makes a memory that may grow to the whole of its address space. */
-export function createWasmMemory(): WasmMemory {
-  return new WebAssembly.Memory({ initial: 1, maximum: PAGES_MAX, shared: true });
+export function createWasmMemory({ shared } = { shared: true }): WasmMemory {
+  return new WebAssembly.Memory({ initial: 1, maximum: PAGES_MAX, shared });
+}
+
+/** Whether a memory is shared in the sense of WebAssembly threads. */
+export function isShared(memory: WasmMemory): boolean {
+  return memory.buffer instanceof SharedArrayBuffer;
 }
 
 /** A compiled module and its instance. */

@@ -11,6 +11,7 @@ const PLAN = {
 };
 const OPTIONS = {
   precision: "f32",
+  runtime: "wasm",
   modelFolder: undefined,
   buildFolder: "/run/engine",
   replicaSecret: "the-secret-between-gateway-and-engine",
@@ -24,7 +25,7 @@ describe("planEngineChild()", () => {
     expect(words).toContain("--pool-url ws://127.0.0.1:8787/internal/pools/local");
     expect(words).toContain("--advertise-url http://127.0.0.1:9101");
     expect(words).toContain("--model-name up-tiny --");
-    expect(words).toContain("--precision f32");
+    expect(words).toContain("--precision f32 --runtime wasm");
   });
 
   test("an engine refuses requests without a cache salt, and does not outlive us", () => {
@@ -62,7 +63,15 @@ test("an engine that found its port taken is told from one with another trouble"
 });
 
 describe("parseReadyLine()", () => {
-  const FACTS = { model: "m", parameters: 5, precision: "int8", runtime: "wasm", readyMs: 1.5 };
+  const FACTS = {
+    model: "m",
+    parameters: 5,
+    precision: "int8",
+    runtime: "wasm",
+    weightBytes: 20,
+    kvPoolBytes: 300,
+    readyMs: 1.5,
+  };
 
   test("only what the terminal shows is taken from the line", () => {
     const line = JSON.stringify({ level: "info", event: "ready", ...FACTS, url: "http://x" });

@@ -24,10 +24,12 @@ describe("toTextLines()", () => {
       parameters: 5_308_672,
       precision: "int8",
       runtime: "onnxruntime-web (wasm)",
+      weightBytes: 10.5 * 2 ** 20,
+      kvPoolBytes: 2 ** 27,
       readyMs: 1903.4,
     });
     expect(line).toEqual([
-      "engine  replica-1    http://127.0.0.1:9101    sluice-tiny, 5 M, int8, onnxruntime-web (wasm)   ready in 1.9 s",
+      "engine  replica-1    http://127.0.0.1:9101    sluice-tiny, 5 M, int8, onnxruntime-web (wasm), weights 11 and KV 128 MiB   ready in 1.9 s",
     ]);
   });
 

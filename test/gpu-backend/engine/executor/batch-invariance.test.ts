@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Precision } from "../../../../gpu-backend/engine/executor/load-stages.ts";
 import {
   createOnnxExecutor,
   type OnnxExecutor,
@@ -10,6 +9,7 @@ import { type LoadedModel, loadModel } from "../../../../gpu-backend/engine/mode
 import { type Random, seededRandom } from "../../../../src/base/random.ts";
 import { aBatch, blocksFrom, type RowOptions } from "./batches.ts";
 import { aConfig, aModel } from "./random-model.ts";
+import { RUNTIMES_AND_PRECISIONS } from "./runtimes.ts";
 
 const MODELS = join(import.meta.dirname, "../../../../gpu-backend/models");
 const BLOCK_TOKENS = 16;
@@ -132,13 +132,13 @@ const SUBJECTS: readonly Subject[] = [
 ];
 
 const cases = SUBJECTS.flatMap((subject) =>
-  (["f32", "int8"] as const).map((precision) => ({ subject, precision })),
+  RUNTIMES_AND_PRECISIONS.map((way) => ({ subject, way })),
 );
 
-describe.each(cases)("$subject.name in $precision", ({ subject, precision }) => {
+describe.each(cases)("$subject.name in $way.precision on $way.runtime", ({ subject, way }) => {
   let executor: OnnxExecutor;
   beforeAll(async () => {
-    executor = await createExecutor(await subject.load(), precision);
+    executor = await createExecutor(await subject.load(), way);
   }, 60_000);
   afterAll(() => executor.close());
 
@@ -193,10 +193,13 @@ describe.each(cases)("$subject.name in $precision", ({ subject, precision }) => 
   });
 });
 
-function createExecutor(model: LoadedModel, precision: Precision): Promise<OnnxExecutor> {
+function createExecutor(
+  model: LoadedModel,
+  way: (typeof RUNTIMES_AND_PRECISIONS)[number],
+): Promise<OnnxExecutor> {
   return createOnnxExecutor({
     model,
-    precision,
+    ...way,
     blockTokens: BLOCK_TOKENS,
     blockCount: BLOCK_COUNT,
     batchTokensMax: BATCH_TOKENS_MAX,

@@ -1,6 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { checkRuntime } from "../../../../gpu-backend/engine/executor/check-runtime.ts";
-import { RUNTIME_CANDIDATES } from "../../../../gpu-backend/engine/executor/open-runtime.ts";
+import {
+  checkRuntime,
+  multipliesExactly,
+} from "../../../../gpu-backend/engine/executor/check-runtime.ts";
+import { candidatesFor } from "../../../../gpu-backend/engine/executor/open-runtime.ts";
 import { PublicRuntime } from "../../../../gpu-backend/engine/executor/public-runtime.ts";
 import type {
   Segment,
@@ -12,6 +15,7 @@ function brokenRuntime(breakRun: (run: Segment["run"]) => Segment["run"]): Segme
   const runtime = PublicRuntime.create();
   return {
     memory: runtime.memory,
+    multipliesIntegers: false,
     allocate: (byteLength) => runtime.allocate(byteLength),
     load: async (graph) => {
       const segment = await runtime.load(graph);
@@ -22,9 +26,26 @@ function brokenRuntime(breakRun: (run: Segment["run"]) => Segment["run"]): Segme
 }
 
 describe("checkRuntime", () => {
-  test.each(RUNTIME_CANDIDATES)("the $kind runtime passes", async ({ open }) => {
+  test.each(candidatesFor("auto"))("the $kind runtime passes", async ({ open }) => {
     const runtime = await open();
     await expect(checkRuntime(runtime)).resolves.toBeUndefined();
+    await runtime.close();
+  });
+
+  test("products of bytes that saturate are found", async () => {
+    const exact = PublicRuntime.create();
+    await expect(multipliesExactly(exact)).resolves.toBe(true);
+    await exact.close();
+    const runtime = brokenRuntime((run) => async (inputs, outputs) => {
+      await run(inputs, outputs);
+      const [sums] = outputs;
+      if (sums === undefined) throw new Error("there are sums");
+      const count = sums.shape.reduce((product, size) => product * size, 1);
+      const values = new Int32Array(memory.buffer, sums.address, count);
+      values.forEach((sum, index) => (values[index] = Math.min(sum, 127 * 127 * 90)));
+    });
+    const { memory } = runtime;
+    await expect(multipliesExactly(runtime)).resolves.toBe(false);
     await runtime.close();
   });
 

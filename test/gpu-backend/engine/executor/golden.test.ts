@@ -6,6 +6,7 @@ import {
 } from "../../../../gpu-backend/engine/executor/onnx-executor.ts";
 import { aBatch, blocksFrom } from "./batches.ts";
 import { GOLDEN, type GoldenPrompt, MODELS, validationDocuments } from "./golden.ts";
+import { RUNTIMES_AND_PRECISIONS } from "./runtimes.ts";
 
 const BATCH_TOKENS_MAX = 512;
 const BLOCK_TOKENS = 16;
@@ -23,10 +24,10 @@ const BOUNDS = {
 } as const;
 
 const cases = Object.keys(GOLDEN.models).flatMap((name) =>
-  (["f32", "int8"] as const).map((precision) => ({ name, precision })),
+  RUNTIMES_AND_PRECISIONS.map((way) => ({ name, ...way })),
 );
 
-describe.each(cases)("$name in $precision", ({ name, precision }) => {
+describe.each(cases)("$name in $precision on $runtime", ({ name, precision, runtime }) => {
   const golden = GOLDEN.models[name];
   if (golden === undefined) throw new Error(`golden.json knows ${name}`);
   const bounds = BOUNDS[precision];
@@ -35,6 +36,7 @@ describe.each(cases)("$name in $precision", ({ name, precision }) => {
     executor = await createOnnxExecutor({
       model: join(MODELS, name),
       precision,
+      runtime,
       blockTokens: BLOCK_TOKENS,
       blockCount: BLOCK_COUNT,
       batchTokensMax: BATCH_TOKENS_MAX,

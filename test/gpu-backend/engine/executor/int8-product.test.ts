@@ -9,11 +9,28 @@ import { matrixOf } from "./random-model.ts";
 
 const GUARD = 12_345;
 
-/** Multiplies by the kernel; what lies behind the result must stay as it was. */
-function multiply(matrix: Matrix, rows: readonly (readonly number[])[]): Float32Array {
+/** Our own kernel alone, or ONNX Runtime wherever it can: the bits must be the same. */
+type Way = "kernel" | "runtime";
+const WAYS: readonly Way[] = ["kernel", "runtime"];
+
+/** Multiplies; what lies behind the result must stay as it was. */
+async function multiply(
+  way: Way,
+  matrix: Matrix,
+  rows: readonly (readonly number[])[],
+): Promise<Float32Array> {
   const runtime = PublicRuntime.create();
-  const product = new Int8Product(runtime);
-  const loaded = product.load(matrix);
+  const product = new Int8Product(
+    {
+      memory: runtime.memory,
+      multipliesIntegers: way === "runtime",
+      allocate: (byteLength) => runtime.allocate(byteLength),
+      load: (graph) => runtime.load(graph),
+      close: () => runtime.close(),
+    },
+    { segmentWorkMin: 0 },
+  );
+  const loaded = await product.load(matrix);
   const floats = (count: number) => {
     const address = runtime.allocate(count * 4);
     return new Float32Array(runtime.memory.buffer, address, count);
@@ -21,7 +38,8 @@ function multiply(matrix: Matrix, rows: readonly (readonly number[])[]): Float32
   const input = floats(rows.length * matrix.inputs);
   input.set(rows.flat());
   const results = floats(rows.length * matrix.outputs + 1).fill(GUARD);
-  product.multiply(loaded, rows.length, input.byteOffset, results.byteOffset);
+  await product.multiply(loaded, rows.length, input.byteOffset, results.byteOffset);
+  await runtime.close();
   expect(results.at(-1)).toBe(GUARD);
   return results.slice(0, -1);
 }
@@ -54,21 +72,21 @@ function roundToEven(value: number): number {
   return floor % 2 === 0 ? floor : floor + 1;
 }
 
-describe("Int8Product", () => {
-  test("products are exact sums of whole numbers, scaled, for any shape", () => {
+describe.each(WAYS)("Int8Product by the %s", (way) => {
+  test("products are exact sums of whole numbers, scaled, for any shape", async () => {
     const shapes = fc.record({
       inputs: fc.integer({ min: 1, max: 70 }),
       outputs: fc.integer({ min: 1, max: 40 }),
       rowCount: fc.integer({ min: 1, max: 11 }),
       seed: fc.integer(),
     });
-    fc.assert(
-      fc.property(shapes, ({ inputs, outputs, rowCount, seed }) => {
+    await fc.assert(
+      fc.asyncProperty(shapes, async ({ inputs, outputs, rowCount, seed }) => {
         const random = seededRandom(seed);
         const row = () => Array.from({ length: inputs }, () => 8 * random() - 4);
         const matrix = matrixOf(Array.from({ length: outputs }, row));
         const rows = Array.from({ length: rowCount }, row);
-        const products = multiply(matrix, rows);
+        const products = await multiply(way, matrix, rows);
         // -0 and 0 are one number to everything that follows.
         expect([...products].map((value) => value + 0)).toEqual(
           expectedProducts(matrix, rows).map((value) => value + 0),
@@ -78,7 +96,7 @@ describe("Int8Product", () => {
     );
   });
 
-  test.each([1, 4])("the extremes of both ranges are exact in %d rows", (rowCount) => {
+  test.each([1, 4])("the extremes of both ranges are exact in %d rows", async (rowCount) => {
     const inputs = 1000;
     const signs = (pattern: number) =>
       Array.from({ length: inputs }, (_, input) =>
@@ -86,34 +104,34 @@ describe("Int8Product", () => {
       );
     const matrix = matrixOf([1, 2, 3, inputs].map(signs));
     const rows = Array.from({ length: rowCount }, (_, row) => signs([inputs, 1, 2, 5][row] ?? 1));
-    const products = multiply(matrix, rows);
+    const products = await multiply(way, matrix, rows);
     expect([...products]).toEqual(expectedProducts(matrix, rows));
     // The first row and the last output are all ones: 127 × 127 a thousand times.
     expect(products[3]).toBeCloseTo(inputs, 3);
   });
 
-  test("a row's result does not depend on the rows beside it", () => {
+  test("a row's result does not depend on the rows beside it", async () => {
     const random = seededRandom(5);
     const row = (size: number) => Array.from({ length: 33 }, () => size * (random() - 0.5));
     const matrix = matrixOf(Array.from({ length: 21 }, () => row(1)));
     const rows = Array.from({ length: 7 }, (_, index) => row(10 ** (index - 3)));
-    const together = multiply(matrix, rows);
+    const together = await multiply(way, matrix, rows);
     for (const [index, alone] of rows.entries()) {
       const own = together.slice(index * 21, (index + 1) * 21);
-      expect([...own]).toEqual([...multiply(matrix, [alone])]);
+      expect([...own]).toEqual([...(await multiply(way, matrix, [alone]))]);
     }
   });
 
-  test("a row of zeros yields zeros", () => {
-    expect([...multiply(matrixOf([[1, 2, 3]]), [[0, 0, 0]])]).toEqual([0]);
+  test("a row of zeros yields zeros", async () => {
+    expect([...(await multiply(way, matrixOf([[1, 2, 3]]), [[0, 0, 0]]))]).toEqual([0]);
   });
 
-  test("a row with a NaN yields only NaN, and the row beside it is not touched", () => {
+  test("a row with a NaN yields only NaN, and the row beside it is not touched", async () => {
     const matrix = matrixOf([
       [1, 2],
       [3, 4],
     ]);
-    const products = multiply(matrix, [
+    const products = await multiply(way, matrix, [
       [Number.NaN, 1],
       [1, 1],
     ]);

@@ -180,8 +180,8 @@ describe("createOnnxExecutor", () => {
         { sequenceId: "a", tokens: [1, 2, 3, 4, 5], output: "all" },
         { sequenceId: "b", tokens: [6], blockTable: blocksFrom(9, 1) },
       ]);
-      const direct = await create({ precision, runtime: "direct" });
-      const open = await create({ precision, runtime: "public" });
+      const direct = await create({ precision, runtimeKind: "direct" });
+      const open = await create({ precision, runtimeKind: "public" });
       expect(open.runtime).toContain("public");
       expect([...(await open.run(batch)).values]).toEqual([...(await direct.run(batch)).values]);
       await direct.close();

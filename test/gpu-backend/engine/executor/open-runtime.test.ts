@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   openRuntime,
-  RUNTIME_CANDIDATES,
+  WASM_CANDIDATES,
   type RuntimeCandidate,
 } from "../../../../gpu-backend/engine/executor/open-runtime.ts";
 import { PublicRuntime } from "../../../../gpu-backend/engine/executor/public-runtime.ts";
@@ -13,6 +13,7 @@ function uselessCandidate(onClose: () => void): RuntimeCandidate {
     kind: "direct",
     open: async () => ({
       memory: runtime.memory,
+      multipliesIntegers: false,
       allocate: (byteLength) => runtime.allocate(byteLength),
       load: async () => ({ run: async () => {} }),
       close: async () => onClose(),
@@ -27,11 +28,11 @@ const closedCandidate: RuntimeCandidate = {
   },
 };
 
-const publicCandidates = RUNTIME_CANDIDATES.filter(({ kind }) => kind === "public");
+const publicCandidates = WASM_CANDIDATES.filter(({ kind }) => kind === "public");
 
 describe("openRuntime", () => {
   test("the direct way is taken where it works, and nothing is to be said", async () => {
-    const { kind, notes, runtime } = await openRuntime(RUNTIME_CANDIDATES);
+    const { kind, notes, runtime } = await openRuntime(WASM_CANDIDATES);
     expect({ kind, notes }).toEqual({ kind: "direct", notes: [] });
     await runtime.close();
   });

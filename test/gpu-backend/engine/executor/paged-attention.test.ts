@@ -227,11 +227,11 @@ describe("PagedAttention", () => {
       const [sequence] = makeSequences(shape, headCount, [265]);
       if (sequence === undefined) throw new Error("a sequence was made");
       const [whole] = new Bench(shape).run([{ sequence, from: 0, to: 265 }]);
-      naiveAttention(shape, sequence).forEach((value, index) => {
-        if (Math.abs(value - (whole?.[index] ?? Infinity)) > 1e-5) {
-          expect.unreachable(`output ${index} is ${value}, not ${whole?.[index]}`);
-        }
-      });
+      const worst = naiveAttention(shape, sequence).reduce(
+        (soFar, value, index) => Math.max(soFar, Math.abs(value - (whole?.[index] ?? Infinity))),
+        0,
+      );
+      expect(worst).toBeLessThan(1e-5);
       const bench = new Bench(shape);
       const size = headCount * shape.headDimensions;
       bench.run([{ sequence, from: 0, to: 250 }]);

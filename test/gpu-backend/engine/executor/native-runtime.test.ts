@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  hasNativePackage,
+  NativeRuntime,
+} from "../../../../gpu-backend/engine/executor/native-runtime.ts";
+import {
+  createOnnxExecutor,
+  type OnnxExecutor,
+} from "../../../../gpu-backend/engine/executor/onnx-executor.ts";
+import {
+  candidatesFor,
+  openRuntime,
+} from "../../../../gpu-backend/engine/executor/open-runtime.ts";
+import { aBatch, blocksFrom } from "./batches.ts";
+import { MODELS } from "./golden.ts";
+
+const isHere = hasNativePackage();
+const PROMPT = Array.from({ length: 90 }, (_, index) => 300 + ((index * 37) % 3000));
+
+const logitsOf = (executor: OnnxExecutor) =>
+  executor.run(aBatch([{ tokens: PROMPT, blockTable: blocksFrom(0, 8), output: "all" }]));
+
+test.skipIf(isHere)("without onnxruntime-node, who asks for it is told what to type", async () => {
+  await expect(openRuntime(candidatesFor("node"))).rejects.toThrow(
+    /onnxruntime-node is not installed; ONNXRUNTIME_NODE_INSTALL=skip npm install/,
+  );
+  const kinds = candidatesFor("auto").map(({ kind }) => kind);
+  expect(kinds, "who does not is served all the same").toEqual(["direct", "public"]);
+});
+
+// Skipped where onnxruntime-node is not installed: it is no dependency of ours. See .ci/run.
+describe.skipIf(!isHere)("on node, where onnxruntime-node is installed", () => {
+  test("it is what auto takes first", () => {
+    const kinds = candidatesFor("auto").map(({ kind }) => kind);
+    expect(kinds).toEqual(["native", "direct", "public"]);
+  });
+
+  test("views are taken anew after the memory has grown", async () => {
+    const runtime = await NativeRuntime.create();
+    const before = runtime.memory.buffer;
+    runtime.allocate(2 ** 24);
+    expect(runtime.memory.buffer).not.toBe(before);
+    await runtime.close();
+  });
+
+  describe.each(["f32", "int8"] as const)("the bundled model in %s", (precision) => {
+    const executors: OnnxExecutor[] = [];
+    beforeAll(async () => {
+      for (const runtime of ["wasm", "node"] as const) {
+        executors.push(
+          await createOnnxExecutor({
+            model: `${MODELS}/sluice-tiny`,
+            precision,
+            runtime,
+            blockTokens: 16,
+            blockCount: 8,
+            batchTokensMax: 128,
+          }),
+        );
+      }
+    }, 60_000);
+    afterAll(async () => {
+      for (const executor of executors) await executor.close();
+    });
+
+    test("logits are those of wasm: the same bits in int8, within 1e-3 in f32", async () => {
+      const [wasm, native] = executors;
+      if (wasm === undefined || native === undefined) throw new Error("two executors were made");
+      const expected = (await logitsOf(wasm)).values.slice();
+      const found = (await logitsOf(native)).values;
+      expect(found.length).toBe(expected.length);
+      const worst = expected.reduce(
+        (soFar, value, index) => Math.max(soFar, Math.abs(value - (found[index] ?? Infinity))),
+        0,
+      );
+      expect(worst).toBeLessThanOrEqual(precision === "int8" ? 0 : 1e-3);
+      expect(native.revision === wasm.revision, "equal KV has an equal name").toBe(
+        precision === "int8",
+      );
+    });
+  });
+});
