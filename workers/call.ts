@@ -90,6 +90,12 @@ export interface CallRecord {
   usage: UpstreamUsage | undefined;
   /** Whether the tenant got what it was promised; absent until that is certain. */
   attainment: Attainment | undefined;
+  /** Whether the overload ladder of its tenant cut the answer short. */
+  isClamped: boolean;
+  /** Whether the replica found anything of the prompt cached; absent until it has said so. */
+  isPromptCached: boolean | undefined;
+  /** True: no replica was asked, as the same request had been answered before. */
+  isReplayed: boolean;
   /** Why the pool refused, where it did. */
   rejectedFor: Rejection["reason"] | undefined;
   /** How the tenant's limits stood when they were asked, and which of them refused. */
@@ -125,6 +131,9 @@ export function newCallRecord(
     interrupted: undefined,
     usage: undefined,
     attainment: undefined,
+    isClamped: false,
+    isPromptCached: undefined,
+    isReplayed: false,
     rejectedFor: undefined,
     standings: {},
     limitedBy: undefined,

@@ -1,3 +1,4 @@
+import { canonicalRequest, isDeterministic } from "../src/prompt-cache/answer-key.ts";
 import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
 import type { Operation, RequestOutline } from "../src/protocol/operation.ts";
@@ -13,6 +14,7 @@ import { promptSizeOf } from "./prompt-size.ts";
 import { contextLengthProblem } from "./refusal.ts";
 import { requestCounts } from "./request-counts.ts";
 import { requestKeysOf } from "./request-keys.ts";
+import type { RequestBody } from "./request-body.ts";
 import { readRequestBody, upstreamBodyOf } from "./request-body.ts";
 import type { Settings } from "./settings.ts";
 
@@ -67,8 +69,20 @@ export async function checkRequest(
     isContinuable: tenant.continuation === true && outline.isStreamed && outline.choiceCount === 1,
     isPaced: request.headers.get(CLIENT_HEADERS.pace) === "1",
     includeMetrics: request.headers.get(CLIENT_HEADERS.includeMetrics) === "1",
-    keys: requestKeysOf({ upstreamModel, caching: outline.caching }, access, edge.settings),
+    keys: requestKeysOf(
+      { upstreamModel, caching: outline.caching, ...answerOf(body, operation, request.headers) },
+      access,
+      edge.settings,
+    ),
   };
+}
+
+/** Names a request that allows but one answer; what tells of time or of its pace is none to be given again. */
+function answerOf({ json, members }: RequestBody, { path, name }: Operation, headers: Headers) {
+  const isTimed = headers.has(CLIENT_HEADERS.includeMetrics) || headers.has(CLIENT_HEADERS.pace);
+  if (name === "embeddings" || isTimed || !isDeterministic(members)) return {};
+  const canonical = canonicalRequest(json, members);
+  return canonical !== undefined && { answer: { path, canonical } };
 }
 
 /** A prompt and each of its answers fit the context together, whatever maximum is asked for. */

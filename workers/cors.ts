@@ -6,6 +6,7 @@ const EXPOSED_HEADERS = [
   "retry-after-ms",
   "openai-processing-ms",
   "server-timing",
+  "x-cache",
   "x-ratelimit-limit-requests",
   "x-ratelimit-limit-tokens",
   "x-ratelimit-remaining-requests",

@@ -132,6 +132,7 @@ function noteAttempt(call: Call, dispatch: Dispatch): void {
  */
 function noteDispatch({ record }: Call, dispatch: Dispatch, dispatchedAtMs: number): void {
   record.replicaId = dispatch.replicaId;
+  record.isClamped ||= dispatch.clampedOutputTokensMax !== undefined;
   record.ownDispatchedAtMs = dispatchedAtMs;
   if (record.interrupted !== undefined) return;
   record.dispatchedAtMs = dispatchedAtMs;
@@ -153,6 +154,7 @@ async function receiveAnswer(
   if (answer.kind !== "answered") return answer;
   const onAnswer = (): void => {
     noteDispatch(call, dispatch, sentAtMs);
+    call.record.isPromptCached ??= answer.isPromptCached;
     answers();
   };
   const onFirstToken = (atMs: number): void => void lease.started(atMs - sentAtMs);

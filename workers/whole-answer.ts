@@ -1,6 +1,7 @@
 import { editMembers } from "../src/protocol/json-text.ts";
 import { problemInAnswer, upstreamFailure } from "../src/protocol/upstream-problem.ts";
 import type { Call } from "./call.ts";
+import { keepAnswer } from "./kept-answers.ts";
 import { readBody } from "./read-body.ts";
 import type { Reception, ReceiveAnswer } from "./reception.ts";
 
@@ -19,6 +20,7 @@ export function receiveWhole(call: Call, answer: (json: string) => void): Receiv
     }
     call.record.usage = whole.usage;
     const aliased = editMembers(json, { model: JSON.stringify(call.model.modelId) });
+    keepAnswer(call, aliased);
     return { kind: "complete", deliver: async () => answer(aliased) };
   };
 }
