@@ -16,6 +16,7 @@ import type { RequestRecord } from "./request-record.ts";
 import { Scorecard } from "./scorecard.ts";
 import type { SimulatedReplicaOptions } from "./simulated-replica.ts";
 import { replicaUrl, Simulation, tenantsOf } from "./simulation.ts";
+import type { ArrivalSpec } from "./workloads/arrival.ts";
 import type { LoadBasis } from "./workloads/scenarios.ts";
 import { generateArrivals } from "./workloads/workload.ts";
 import type { Workload } from "./workloads/workload.ts";
@@ -26,6 +27,8 @@ export interface ExperimentOptions {
   readonly seed: number;
   readonly profiles: readonly HardwareProfile[];
   readonly workload: Workload;
+  /** Requests to send instead of the workload's, whose tenants they are of: of a recorded trace. */
+  readonly createArrivals?: () => Iterable<ArrivalSpec>;
   /** Absent: the real core. */
   readonly createPolicy?: () => Policy;
   readonly mechanisms?: Partial<Mechanisms>;
@@ -114,7 +117,9 @@ export function runExperiment(options: ExperimentOptions): ExperimentResult {
   for (const fault of options.faults ?? []) {
     scheduleFault(fault, { world, links, dispatcher: gateway.dispatcher });
   }
-  simulation.send(generateArrivals(workload, world.randomFor("workload"), untilMs));
+  simulation.send(
+    options.createArrivals?.() ?? generateArrivals(workload, world.randomFor("workload"), untilMs),
+  );
   world.runToEnd({ endAtMs: untilMs + DRAIN_MS, eventsMax: EVENTS_MAX });
   return { scorecard, simulation };
 }

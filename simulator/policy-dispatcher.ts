@@ -127,14 +127,20 @@ export class PolicyDispatcher implements Dispatcher {
   }
 }
 
-function toPolicyRequest({ requestId, tenantId, promptBytes, chain }: Offer): PolicyRequest {
+function toPolicyRequest({
+  requestId,
+  tenantId,
+  promptBytes,
+  chain,
+  route = "",
+}: Offer): PolicyRequest {
   const promptTokens = promptBytes / BYTES_PER_TOKEN;
   const { blockRatio } = chain ?? NO_CHAIN;
   const prefixes = Array.from({ length: chainLength(chain ?? NO_CHAIN) }, (_, index) => ({
     key: chainKeyAt(chain ?? NO_CHAIN, index),
     tokens: (index + 1) * blockRatio * promptTokens,
   }));
-  return { requestId, tenantId, promptTokens, prefixes };
+  return { requestId, tenantId, promptTokens, route, prefixes };
 }
 
 function toPolicyReplica({ replicaIndex, outstanding, report }: KnownReplica): PolicyReplica {

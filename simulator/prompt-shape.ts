@@ -37,8 +37,12 @@ export function chainOf(spec: ArrivalSpec, index: number): PromptChain {
   return { keys, blockRatio: Math.min(1, BLOCK_TOKENS / Math.max(1, promptTokens)) };
 }
 
-/** Names what should meet at one replica: what begins alike, so far as an edge looks. */
+/**
+ * Names what should meet at one replica: a session, which its client tells by its `prompt_cache_key`, or else
+ * what begins alike, so far as an edge looks.
+ */
 export function routeOf(spec: ArrivalSpec, index: number, chain: PromptChain): string {
+  if (spec.sessionId !== undefined) return `session ${spec.sessionId}`;
   if (chainLength(chain) > HEAD_BLOCK) return chainKeyAt(chain, HEAD_BLOCK);
   return contentOf(spec, index, spec.promptTokens);
 }

@@ -41,11 +41,13 @@ function countsOf({ usage, interrupted }: Pick<CallRecord, "usage" | "interrupte
   if (usage === undefined) return {};
   const emittedTokens = interrupted?.continuation.token_ids.length ?? 0;
   const outputTokens = usage.completion_tokens - emittedTokens;
+  const cachedTokens = usage.prompt_tokens_details?.cached_tokens ?? undefined;
   const reasoningTokens = usage.completion_tokens_details?.reasoning_tokens ?? 0;
   return {
     ...(interrupted === undefined && {
       promptTokens: usage.prompt_tokens,
-      cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+      // Who does not say has not said that nothing was found.
+      ...(cachedTokens !== undefined && { cachedTokens }),
     }),
     // Vectors and scored prompts have none, which says nothing of how long answers are.
     ...(outputTokens > 0 && { outputTokens }),

@@ -17,6 +17,8 @@ interface TargetedRequest {
   readonly body: RequestBody;
   readonly prompts: readonly PromptSize[];
   readonly access: TenantAccess;
+  /** What names its answer, where that may be given again. */
+  readonly answer: { readonly path: string; readonly canonical: string } | undefined;
   readonly settings: Settings;
 }
 
@@ -41,7 +43,7 @@ export function aimedAt(
 
 function targetsOf(
   models: readonly LiveModel[],
-  { body, prompts, access, settings }: TargetedRequest,
+  { body, prompts, access, answer, settings }: TargetedRequest,
 ): CallTarget[] {
   const { outline } = body;
   const { tenant } = access;
@@ -58,9 +60,15 @@ function targetsOf(
       outputTokensMax: outline.outputTokensMax,
       tokensMax: tokensMaxOf(outline, prompts, contextTokens),
       pricing: pricingOf(outline, prompts, model),
-      keys: once(() =>
-        requestKeysOf({ upstreamModel, caching: outline.caching }, access, settings),
-      ),
+      keys: once(() => {
+        // Another model's answer is not the one that was asked for.
+        const named = isAsked && answer !== undefined && { answer };
+        return requestKeysOf(
+          { upstreamModel, caching: outline.caching, ...named },
+          access,
+          settings,
+        );
+      }),
       overload: isAsked ? ladder : ladderBehind(ladder ?? [], modelId),
     };
   });

@@ -113,6 +113,10 @@ export interface CallRecord {
   usage: UpstreamUsage | undefined;
   /** Whether the tenant got what it was promised; absent until that is certain. */
   attainment: Attainment | undefined;
+  /** Whether the replica found anything of the prompt cached; absent until it has said so. */
+  isPromptCached: boolean | undefined;
+  /** True: no replica was asked, as the same request had been answered before. */
+  isReplayed: boolean;
   /** Why the pool refused, where it did. */
   rejectedFor: Rejection["reason"] | undefined;
   /** How the tenant's limits stood when they were asked, and which of them refused. */
@@ -150,6 +154,8 @@ export function newCallRecord(
     interrupted: undefined,
     usage: undefined,
     attainment: undefined,
+    isPromptCached: undefined,
+    isReplayed: false,
     rejectedFor: undefined,
     standings: {},
     limitedBy: undefined,

@@ -1,7 +1,8 @@
+import { canonicalRequest, isDeterministic } from "../src/prompt-cache/answer-key.ts";
 import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
 import type { Operation, RequestOutline } from "../src/protocol/operation.ts";
-import type { LiveModel, TenantAccess } from "../src/tenants/live-configuration.ts";
+import type { LiveModel, LiveTenant, TenantAccess } from "../src/tenants/live-configuration.ts";
 import { isNamed } from "../src/tenants/live-configuration.ts";
 import { authenticate } from "./auth.ts";
 import type { CallRecord, CheckedRequest } from "./call.ts";
@@ -13,8 +14,16 @@ import type { PromptSize } from "./prompt-size.ts";
 import { promptSizeOf, tokensMinOf } from "./prompt-size.ts";
 import { contextLengthProblem } from "./refusal.ts";
 import { requestCounts } from "./request-counts.ts";
+import type { RequestBody } from "./request-body.ts";
 import { readRequestBody } from "./request-body.ts";
 import type { Settings } from "./settings.ts";
+
+/** By these an answer comes to say, or to be, what a later one would not. */
+const UNREPEATABLE = [
+  CLIENT_HEADERS.includeMetrics,
+  CLIENT_HEADERS.pace,
+  CLIENT_HEADERS.className,
+] as const;
 
 /**
  * Checks a request from its key to its model, and derives what its way needs. Throws a
@@ -54,7 +63,13 @@ export async function checkRequest(
     tenant,
     keyName,
     promise,
-    ...aimedAt(models, { body, prompts, access, settings: edge.settings }),
+    ...aimedAt(models, {
+      body,
+      prompts,
+      access,
+      answer: answerOf(body, operation, request.headers, tenant),
+      settings: edge.settings,
+    }),
     promptCount: prompts.length,
     promptBytes: prompts.reduce((sum, { bytes }) => sum + bytes, 0),
     promptTokens: prompts.reduce((sum, { tokens }) => sum + tokens, 0),
@@ -65,6 +80,23 @@ export async function checkRequest(
     isPaced: request.headers.get(CLIENT_HEADERS.pace) === "1",
     includeMetrics: request.headers.get(CLIENT_HEADERS.includeMetrics) === "1",
   };
+}
+
+/**
+ * Names a request that allows but one answer, where its tenant wants it given again. What tells of time, of
+ * its pace or of what was promised is none to be given again.
+ */
+function answerOf(
+  { json, members }: RequestBody,
+  { path, name }: Operation,
+  headers: Headers,
+  { cache }: LiveTenant,
+): { readonly path: string; readonly canonical: string } | undefined {
+  if (cache?.answers !== true || name === "embeddings") return undefined;
+  if (UNREPEATABLE.some((header) => headers.has(header)) || !isDeterministic(members))
+    return undefined;
+  const canonical = canonicalRequest(json, members);
+  return canonical === undefined ? undefined : { path, canonical };
 }
 
 /** The models that a request may be sent to instead: not in another model's tokens, nor what it cannot hold. */

@@ -15,7 +15,8 @@ export interface ClientStreamOptions {
   readonly onClientGone: () => void;
 }
 
-const STREAM_HEADERS = {
+/** Of every answer that is streamed. */
+export const STREAM_HEADERS = {
   "content-type": "text/event-stream; charset=utf-8",
   // Whoever transforms or buffers a stream of tokens takes its pace away.
   "cache-control": "no-cache, no-transform",

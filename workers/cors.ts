@@ -7,6 +7,7 @@ const EXPOSED_HEADERS = [
   "openai-processing-ms",
   "server-timing",
   "x-sluice-degraded",
+  "x-cache",
   "x-ratelimit-limit-requests",
   "x-ratelimit-limit-tokens",
   "x-ratelimit-remaining-requests",

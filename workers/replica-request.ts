@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { ADAPTERS } from "../src/adapters/adapters.ts";
 import type { Dispatch } from "../src/pool/offer.ts";
 import { CONTINUATION_MEMBER } from "../src/protocol/continuation.ts";
-import { ENGINE_HEADERS } from "../src/protocol/headers.ts";
+import { CACHE_HIT, CLIENT_HEADERS, ENGINE_HEADERS } from "../src/protocol/headers.ts";
 import type { TenantId } from "../src/protocol/ids.ts";
 import { encodeChain } from "../src/protocol/prompt-chain.ts";
 import { editMembers } from "../src/protocol/json-text.ts";
@@ -24,6 +24,8 @@ export type ReplicaAnswer =
       readonly body: ReadableStream<Uint8Array>;
       /** Whether its chunks say which tokens they are from. */
       readonly tellsTokens: boolean;
+      /** Whether anything of the prompt was found cached, as far as its head tells. */
+      readonly isPromptCached: boolean | undefined;
     }
   | { readonly kind: "unusable"; readonly fault: UpstreamFault };
 
@@ -143,7 +145,8 @@ async function readHead(
     const toldTokens = call.isContinuable ? response.headers.get(ENGINE_HEADERS.tellTokens) : null;
     const emittedTokens = call.record.interrupted?.continuation.token_ids.length ?? 0;
     if (emittedTokens === 0 || toldTokens === String(emittedTokens)) {
-      return { kind: "answered", body, tellsTokens: toldTokens !== null };
+      const isPromptCached = plain === undefined ? isCacheHit(response.headers) : undefined;
+      return { kind: "answered", body, tellsTokens: toldTokens !== null, isPromptCached };
     }
     // One that has not gone on has begun anew, and the client would read all of it twice.
     await body.cancel().catch(() => {});
@@ -165,6 +168,11 @@ async function readHead(
   // What its client asked for was taken before: what is refused now is how we ask to go on with it.
   const isOurs = fault.kind === "request" && call.record.interrupted !== undefined;
   return isOurs ? CANNOT_GO_ON : { kind: "unusable", fault };
+}
+
+/** What one of our engines says of where its time went, and of what it did not have to compute. */
+function isCacheHit(headers: Headers): boolean {
+  return headers.get(CLIENT_HEADERS.serverTiming)?.includes(CACHE_HIT) === true;
 }
 
 function retryAfterOf(headers: Headers): number | undefined {

@@ -10,6 +10,8 @@ const BODY_BYTES_MAX = 4_194_304;
 /** A request's body of the right shape: what it says, and the text that it was read from. */
 export interface RequestBody {
   readonly json: string;
+  /** The same, parsed. */
+  readonly members: Readonly<Record<string, unknown>>;
   readonly outline: RequestOutline;
 }
 
@@ -19,8 +21,8 @@ export async function readRequestBody(
   operation: Operation,
 ): Promise<RequestBody> {
   const json = await readText(request, BODY_BYTES_MAX);
-  const outline = orThrow(operation.outline(orThrow(parseJsonObject(json))));
-  return { json, outline };
+  const members = orThrow(parseJsonObject(json));
+  return { json, members, outline: orThrow(operation.outline(members)) };
 }
 
 /**

@@ -1,4 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
+import { deriveAnswerKey } from "../src/prompt-cache/answer-key.ts";
 import { encodeBase64Url } from "../src/prompt-cache/base64url.ts";
 import { deriveCacheSalt, deriveNamespace } from "../src/prompt-cache/cache-salt.ts";
 import type { KeyPrimitives } from "../src/prompt-cache/fields.ts";
@@ -13,6 +14,8 @@ import type { Settings } from "./settings.ts";
 export interface RequestKeys extends PromptKeys {
   /** In which KV namespace a replica may share cached blocks for it. */
   readonly cacheSalt: string;
+  /** Under which its answer may be kept and given again; absent where it may not. */
+  readonly answerKey?: string;
 }
 
 const encoder = new TextEncoder();
@@ -36,14 +39,19 @@ const SALT_BYTES = 32;
  * will have: nothing is found for it, and nobody finds what it leaves.
  */
 export function requestKeysOf(
-  request: { readonly upstreamModel: string; readonly caching: RequestCaching },
+  request: {
+    readonly upstreamModel: string;
+    readonly caching: RequestCaching;
+    /** Absent where it allows more than one answer. */
+    readonly answer?: { readonly path: string; readonly canonical: string };
+  },
   access: Pick<TenantAccess, "tenant" | "cacheGeneration">,
   settings: Pick<Settings, "cacheMaster">,
 ): RequestKeys {
   const { upstreamModel, caching } = request;
   const { tenant, cacheGeneration: generation } = access;
-  const { prompts, scope } = tenant.cache ?? CACHE_DEFAULTS;
-  if (caching.isOff || !prompts) return uncachedKeys();
+  const { prompts, answers, scope } = tenant.cache ?? CACHE_DEFAULTS;
+  if (caching.isOff) return uncachedKeys();
   const { promptParts, userName, clientSalt, cacheKey } = caching;
   const owner = {
     tenantId: tenant.tenantId,
@@ -52,6 +60,16 @@ export function requestKeysOf(
     ...(clientSalt !== undefined && { clientSalt }),
   };
   const namespace = deriveNamespace(owner, settings.cacheMaster, PRIMITIVES);
+  const { answer } = request;
+  const kept = answers &&
+    answer !== undefined && {
+      answerKey: deriveAnswerKey(
+        namespace,
+        { ...answer, modelRevision: upstreamModel },
+        PRIMITIVES,
+      ),
+    };
+  if (!prompts) return { ...uncachedKeys(), ...kept };
   const prompt = {
     parts: promptParts,
     modelRevision: upstreamModel,
@@ -61,6 +79,7 @@ export function requestKeysOf(
   return {
     cacheSalt: deriveCacheSalt(namespace, upstreamModel, PRIMITIVES),
     ...derivePromptKeys(namespace, prompt, PRIMITIVES),
+    ...kept,
   };
 }
 

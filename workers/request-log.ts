@@ -42,6 +42,7 @@ export function logCall(call: {
     tbtMaxMs: stream?.tbtMaxMs,
     durationMs: Date.now() - record.arrivedAtMs,
     promptTokens: usage?.prompt_tokens,
+    isReplayed: record.isReplayed || undefined,
     cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? undefined,
     outputTokens: usage?.completion_tokens ?? stream?.outputTokens,
   });

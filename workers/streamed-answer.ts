@@ -10,6 +10,7 @@ import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
 import type { CallWatch } from "./call-watch.ts";
 import type { ClientStream } from "./client-stream.ts";
+import { keepAnswer, RecordingSink } from "./kept-answers.ts";
 import type { TextSink } from "./paced-client.ts";
 import { PacedClient } from "./paced-client.ts";
 import type { AttemptLine, Delivery, ReceiveAnswer } from "./reception.ts";
@@ -29,7 +30,10 @@ const RELAY_LIMITS: RelayLimits = { stallMs: 10_000, unreadMs: 60_000, finishGra
 /** Passes an answer on token by token, be it in parts of several replicas. */
 export function receiveStreamed(call: Call, client: ClientStream): StreamedReception {
   const { watch, record, timeline } = call;
-  const sink = sinkOf(call, client);
+  const toClient = sinkOf(call, client);
+  const recording =
+    call.target.keys().answerKey === undefined ? undefined : new RecordingSink(toClient);
+  const sink = recording ?? toClient;
   const { stallMs = RELAY_LIMITS.stallMs } = call.tenant.timeouts ?? {};
   const limits = { ...RELAY_LIMITS, stallMs };
   const receive: ReceiveAnswer = async (body, line) => {
@@ -60,7 +64,15 @@ export function receiveStreamed(call: Call, client: ClientStream): StreamedRecep
       record.usage = stream.usage;
       record.problem = stream.problem;
       const kind = stream.phase === "broken" ? "broken" : "complete";
-      return { kind, deliver: () => sink.end(text) };
+      return {
+        kind,
+        deliver: async () => {
+          const whole = stream.phase === "ended" ? recording?.wholeWith(text) : undefined;
+          // Whoever has seen the end may ask for the same at once.
+          if (whole !== undefined) keepAnswer(call, whole);
+          await sink.end(text);
+        },
+      };
     };
     const { interrupted, problem = { code: "upstream_error" } } = stream;
     if (interrupted === undefined) return deliver(lastText);

@@ -153,6 +153,7 @@ async function receiveAnswer(
   if (answer.kind !== "answered") return answer;
   const onAnswer = (): void => {
     noteDispatch(call, dispatch, sentAtMs);
+    call.record.isPromptCached ??= answer.isPromptCached;
     answers();
   };
   const onFirstToken = (atMs: number): void => void lease.started(atMs - sentAtMs);

@@ -1,6 +1,7 @@
 import { editMembers } from "../src/protocol/json-text.ts";
 import { problemInAnswer, upstreamFailure } from "../src/protocol/upstream-problem.ts";
 import type { Call } from "./call.ts";
+import { keepAnswer } from "./kept-answers.ts";
 import { readBody } from "./read-body.ts";
 import type { Reception, ReceiveAnswer } from "./reception.ts";
 
@@ -23,6 +24,7 @@ export function receiveWhole(call: Call, answer: (json: string) => void): Receiv
       model: JSON.stringify(target.model.modelId),
       ...(operation.tellsTier && { service_tier: JSON.stringify(promise.serviceTier) }),
     });
+    keepAnswer(call, aliased);
     return { kind: "complete", deliver: async () => answer(aliased) };
   };
 }

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { Context, Handler } from "hono";
 import type * as z from "zod";
-import { CLIENT_HEADERS, ENGINE_HEADERS } from "../../src/protocol/headers.ts";
+import { CACHE_HIT, CLIENT_HEADERS, ENGINE_HEADERS } from "../../src/protocol/headers.ts";
 import type { RequestSchemas } from "../../src/protocol/unknown-parameters.ts";
 import { isBroken } from "./answer.ts";
 import { answerStream } from "./answer-stream.ts";
@@ -79,7 +79,7 @@ async function streamAnswer(
       return problem;
     },
   });
-  const headers = { ...STREAM_HEADERS, ...telling?.headers, ...timingHeader(running, "") };
+  const headers = { ...STREAM_HEADERS, ...telling?.headers, ...timingHeader(running) };
   return c.body(stream, 200, headers);
 }
 
@@ -113,9 +113,7 @@ async function sendAnswer(
     throw new ProblemError(problemOfBroken(context, generation, whole));
   }
   const totals = totalsOf(context, c, running);
-  const isHit = totals.usage.prompt_tokens_details.cached_tokens > 0;
-  const headers = timingHeader(running, isHit ? 'cache;desc="hit"' : "");
-  return c.json(generation.format.bodyOf(whole.choices, totals), 200, headers);
+  return c.json(generation.format.bodyOf(whole.choices, totals), 200, timingHeader(running));
 }
 
 function totalsOf(context: AppContext, c: Context<EngineEnvironment>, running: RunningGeneration) {
@@ -125,9 +123,10 @@ function totalsOf(context: AppContext, c: Context<EngineEnvironment>, running: R
   });
 }
 
-/** What is known of the first choice's time when the head leaves. */
-function timingHeader({ choices }: RunningGeneration, cache: string): Record<string, string> {
-  const entries = [choices[0]?.timing.serverTiming() ?? "", cache].filter((text) => text !== "");
+/** What is known of the first choice when the head leaves: its time, and whether its prompt was found cached. */
+function timingHeader({ choices: [choice] }: RunningGeneration): Record<string, string> {
+  const cache = (choice?.answer.cachedTokens ?? 0) > 0 ? CACHE_HIT : "";
+  const entries = [choice?.timing.serverTiming() ?? "", cache].filter((text) => text !== "");
   return entries.length === 0 ? {} : { [CLIENT_HEADERS.serverTiming]: entries.join(", ") };
 }
 

@@ -5,6 +5,8 @@ export interface PolicyRequest {
   readonly requestId: string;
   readonly tenantId: string;
   readonly promptTokens: number;
+  /** Names its session, or where it has none what its prompt begins with. */
+  readonly route: string;
   /** What its prompt begins with and shares with others, shortest first; `tokens` from the start. */
   readonly prefixes: readonly { readonly key: string; readonly tokens: number }[];
 }

@@ -5,6 +5,8 @@ import { LeastOutstanding, PowerOfTwoChoices, RoundRobin } from "./load-balancer
 import type { Policy } from "./policy.ts";
 import { RateBucket } from "./rate-bucket.ts";
 import { SaturationShed } from "./saturation-shed.ts";
+import { SessionSticky } from "./session-sticky.ts";
+import { WeightedScorers } from "./weighted-scorers.ts";
 
 /** What some of the policies must be told of the pool and its tenants. */
 export interface PolicySettings {
@@ -22,6 +24,8 @@ export const REFERENCE_POLICIES = {
   "least-outstanding": () => new LeastOutstanding(),
   "two-choices": () => new PowerOfTwoChoices(),
   "cache-aware": () => new CacheAware(),
+  "session-sticky": () => new SessionSticky(),
+  "weighted-scorers": () => new WeightedScorers(),
   "concurrency-limit": (settings) => new ConcurrencyLimit(settings),
   "rate-bucket": (settings) => new RateBucket(settings),
   "aimd-limit": (settings) => new AimdLimit(settings),

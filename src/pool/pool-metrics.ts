@@ -34,6 +34,7 @@ export function poolMetrics(
     ...endingMetrics(state, pool),
     ...timeMetrics(state, pool),
     ...forecastMetrics(parts, pool),
+    ...parts.promptTotals.metrics(pool),
     ...replicaMetrics(parts.replicas, pool, nowMs),
     ...tenantMetrics(parts.tenants, pool, nowMs),
   ];

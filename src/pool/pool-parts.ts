@@ -23,6 +23,7 @@ import type { PoolLimits } from "./pool-limits.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import type { PoolState } from "./pool-state.ts";
 import { PoolTotals } from "./pool-totals.ts";
+import { PromptTotals } from "./prompt-totals.ts";
 import { replicaSettingsOf } from "./replica-settings.ts";
 import { ReplicaWaits } from "./replica-waits.ts";
 import { RunningCosts } from "./running-costs.ts";
@@ -51,6 +52,7 @@ export class PoolParts {
   readonly hedgeBudget: HedgeBudget;
   readonly calibration: Calibration;
   readonly totals: PoolTotals;
+  readonly promptTotals: PromptTotals;
   readonly intake: IntakeParts;
   readonly waits: ReplicaWaits;
   readonly placement: Placement;
@@ -84,6 +86,7 @@ export class PoolParts {
     this.retryAfter = new RetryAfter({}, state.retryAfter);
     this.hedgeBudget = new HedgeBudget(state.hedgeBudget);
     this.totals = new PoolTotals(state.totals);
+    this.promptTotals = new PromptTotals(state.promptTotals);
     this.calibration = new Calibration({}, state.calibration);
     const outputLengths = new OutputLengths({}, state.outputLengths);
     const tokenEstimate = new TokenEstimate(state.tokenEstimate);

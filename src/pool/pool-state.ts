@@ -19,6 +19,7 @@ import type { HedgeBudgetState } from "./hedge-budget.ts";
 import { HedgeBudget } from "./hedge-budget.ts";
 import type { LeaseBookState } from "./lease-book.ts";
 import type { PoolRequest } from "./pool-request.ts";
+import type { PromptTotalsState } from "./prompt-totals.ts";
 import type { PoolTotalsState } from "./pool-totals.ts";
 import { noTotals } from "./pool-totals.ts";
 import type { TenantBookState } from "./tenant-book.ts";
@@ -46,6 +47,7 @@ export interface PoolState {
   readonly tokenEstimate: TokenEstimateState;
   readonly counts: PoolCounts;
   readonly totals: PoolTotalsState;
+  readonly promptTotals: PromptTotalsState;
   queueMax: number;
   /** True: nothing is taken in. */
   isClosed?: boolean;
@@ -93,6 +95,7 @@ export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
     tokenEstimate: new TokenEstimate().state,
     counts: { offered: 0, dispatched: 0, rejected: 0, displaced: 0, hedged: 0 },
     totals: noTotals(),
+    promptTotals: new Map(),
     queueMax: 0,
     modelLimits: new Map(),
     waitingCostMs: 0,

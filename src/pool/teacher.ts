@@ -12,6 +12,7 @@ import { moveCharge } from "./lease-book.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import type { Outcome } from "./offer.ts";
 import type { PoolTotals } from "./pool-totals.ts";
+import type { PromptTotals } from "./prompt-totals.ts";
 import { isMute } from "./prospects.ts";
 import type { ReplicaWaits } from "./replica-waits.ts";
 import type { TenantBook } from "./tenant-book.ts";
@@ -27,6 +28,7 @@ export interface TeacherParts {
   readonly waits: ReplicaWaits;
   readonly mechanisms: Mechanisms;
   readonly totals: PoolTotals;
+  readonly promptTotals: PromptTotals;
   capacity(nowMs: number): Capacity | undefined;
   rateMsPerMs(nowMs: number): number;
 }
@@ -62,6 +64,7 @@ export class Teacher {
     this.#judgeReplica(lease, outcome, nowMs);
     this.#correctCost(lease, outcome, nowMs);
     this.#parts.totals.ended(lease, outcome, nowMs);
+    this.#parts.promptTotals.ended(lease, outcome, this.#parts.capacity(nowMs));
     const { attainment } = outcome;
     if (attainment === undefined) return;
     this.#parts.tenants.count(

@@ -24,10 +24,15 @@ export const ENGINE_HEADERS = {
   traceparent: "traceparent",
 } as const;
 
+/** The entry of `Server-Timing` by which it is told that something of a prompt was found cached. */
+export const CACHE_HIT = 'cache;desc="hit"';
+
 /** Headers between gateway and client. */
 export const CLIENT_HEADERS = {
   requestId: "x-request-id",
   serverTiming: "server-timing",
+  /** `hit`: the answer was given before; `miss`: it is kept from now on. Absent where answers are not kept. */
+  cache: "x-cache",
   /** `1` asks for `metrics` beside the usage. */
   includeMetrics: "x-include-metrics",
   /** `1` asks for a stream at an even pace, within the gap that was promised. */

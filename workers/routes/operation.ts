@@ -8,11 +8,12 @@ import { newCallRecord, newTimeline, startedAtMs } from "../call.ts";
 import type { StopReason } from "../call-watch.ts";
 import { CallWatch } from "../call-watch.ts";
 import { checkRequest } from "../check-request.ts";
-import { ClientStream } from "../client-stream.ts";
+import { ClientStream, STREAM_HEADERS } from "../client-stream.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import type { Env } from "../env.ts";
 import { problemOf } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
+import { keptAnswerOf } from "../kept-answers.ts";
 import type { ReceiveAnswer } from "../reception.ts";
 import { logCall } from "../request-log.ts";
 import { serveCall } from "../serve-call.ts";
@@ -42,11 +43,28 @@ export function performOperation(operation: Operation): Handler<EdgeContext> {
       log(c, record);
       throw new GatewayError(record.problem);
     }
+    const kept = keptAnswerOf(checked);
+    if (kept !== undefined) return replay(c, checked, record, kept);
     return checked.isStreamed
       ? answerStreamed(c, checked, record)
       : answerWhole(c, checked, record);
   };
 }
+
+/** Gives an answer again, in the form in which it was given: no replica, permit or token is taken for it. */
+function replay(
+  c: Context<EdgeContext>,
+  { isStreamed }: CheckedRequest,
+  record: CallRecord,
+  text: string,
+): Response {
+  record.isReplayed = true;
+  log(c, record);
+  const type = isStreamed ? STREAM_HEADERS : JSON_HEADERS;
+  return new Response(text, { headers: { ...type, [CLIENT_HEADERS.cache]: "hit" } });
+}
+
+const JSON_HEADERS = { "content-type": "application/json" } as const;
 
 function answerStreamed(
   c: Context<EdgeContext>,
@@ -60,7 +78,7 @@ function answerStreamed(
   const client = new ClientStream({
     headHoldMs: HEAD_HOLD_MS,
     heartbeatMs: HEARTBEAT_MS,
-    headers: () => answerHeaders(record),
+    headers: () => answerHeaders(checked, record),
     onClientGone: () => watch.stop("client-gone"),
   });
   watch.expectBy(startedAtMs(record) + POOL_LIMITS.firstTokenMsMax);
@@ -83,8 +101,8 @@ function answerWhole(
   return new Promise((resolve, reject) => {
     const answer = (json: string): void => {
       const headers = {
-        "content-type": "application/json",
-        ...answerHeaders(record),
+        ...JSON_HEADERS,
+        ...answerHeaders(checked, record),
       };
       resolve(new Response(json, { headers }));
     };
@@ -95,8 +113,10 @@ function answerWhole(
 }
 
 /** What the head says of how the answer came about; a stream's may go out before all of that is known. */
-function answerHeaders(record: CallRecord): Record<string, string> {
+function answerHeaders({ target }: CheckedRequest, record: CallRecord): Record<string, string> {
   return {
+    // It was not there, where it might have been.
+    ...(target.keys().answerKey !== undefined && { [CLIENT_HEADERS.cache]: "miss" }),
     [CLIENT_HEADERS.serverTiming]: serverTimingOf(record),
     ...(record.degraded.length > 0 && { [CLIENT_HEADERS.degraded]: record.degraded.join(", ") }),
   };

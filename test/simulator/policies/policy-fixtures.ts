@@ -25,6 +25,7 @@ export function request(facts: Partial<PolicyRequest> = {}): PolicyRequest {
     requestId: `request-${requests}`,
     tenantId: "tenant",
     promptTokens: 1_000,
+    route: "",
     prefixes: [],
     ...facts,
   };

@@ -3,6 +3,9 @@ import type { Offer, Outcome } from "../../../src/pool/offer.ts";
 import type { Pool } from "../../../src/pool/pool.ts";
 import { anOffer, aReadyPool, firstTokenWithin, only } from "../../support/pool-builders.ts";
 import { aReport, replicaIdOf } from "../../support/replica-builders.ts";
+import { PoolId } from "../../../src/protocol/ids.ts";
+import { parseMetrics, valueOf } from "../../support/metric-lines.ts";
+import { chainOfText } from "../../support/prompt-chains.ts";
 import { leaseOf } from "./full-pool.ts";
 
 const PATIENT: Partial<Offer> = { targets: firstTokenWithin(30_000), outputTokensMax: 100 };
@@ -45,6 +48,53 @@ function expectedOutputAfter(outcome: Outcome): number {
   pool.offer(anOffer("next", { ...PATIENT, outputTokensMax: 1_000 }), nowMs);
   return [...pool.state.leases.values()][0]?.outputTokens ?? 0;
 }
+
+/** What of a prompt that was sent before is counted as cached at the replica where it is. */
+function countedCached(pool: Pool, nowMs: number): number {
+  pool.report(replicaIdOf(0), aReport(2 + nowMs), nowMs);
+  const leaseId = leaseOf(pool.offer(anOffer("asked", PREFIXED), nowMs));
+  const { cachedTokens = -1, promptTokens = 1 } = pool.state.leases.get(leaseId) ?? {};
+  pool.settle(leaseId, { kind: "client-gone" }, nowMs);
+  return cachedTokens / promptTokens;
+}
+
+const PREFIXED: Partial<Offer> = { ...PATIENT, promptBytes: 4_000, chain: chainOfText("prefix") };
+
+describe("a pool learns of what is cached", () => {
+  test("that what it foresees does not come, and that it comes again", () => {
+    const pool = aReadyPool();
+    const counts = { promptTokens: 1_000, outputTokens: 5 };
+    const afterMs = live(
+      pool,
+      30,
+      { outcome: { kind: "completed", ...counts, cachedTokens: 0 } },
+      PREFIXED,
+    );
+    expect(countedCached(pool, afterMs)).toBeLessThan(0.1);
+    const hit = { outcome: { kind: "completed" as const, ...counts, cachedTokens: 1_000 } };
+    const laterMs = live(pool, 30, hit, PREFIXED, afterMs + 10);
+    expect(countedCached(pool, laterMs)).toBeGreaterThan(0.8);
+  });
+
+  test("nothing from a server that does not count what it had", () => {
+    const pool = aReadyPool();
+    const outcome = { kind: "completed", promptTokens: 1_000, outputTokens: 5 } as const;
+    const afterMs = live(pool, 30, { outcome }, PREFIXED);
+    expect(countedCached(pool, afterMs)).toBeGreaterThan(0.8);
+  });
+
+  test("whose prompts it saves how much of, by tenant and model", () => {
+    const pool = aReadyPool();
+    const outcome = { kind: "completed", promptTokens: 1_000, cachedTokens: 800 } as const;
+    const afterMs = live(pool, 3, { outcome }, PREFIXED);
+    const families = pool.metrics(PoolId.parse("p"), afterMs);
+    const told = parseMetrics(families.map(({ lines }) => lines).join(""));
+    const labels = { tenant: "tenant-a", model: "sluice-tiny" };
+    expect(valueOf(told, "gw_prompt_tokens_total", labels)).toBe(3_000);
+    expect(valueOf(told, "gw_prompt_cached_tokens_total", labels)).toBe(2_400);
+    expect(valueOf(told, "gw_prefill_saved_seconds_total", labels)).toBeGreaterThan(0);
+  });
+});
 
 describe("a pool learns", () => {
   test("that first tokens come later than foreseen, and in silence forgets it again", () => {
