@@ -8,6 +8,7 @@ import { buildCommand } from "./commands/build.ts";
 import { checkCommand } from "./commands/check.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
 import { schemaCommand } from "./commands/schema.ts";
+import { sloCommand } from "./commands/slo.ts";
 import { upCommand } from "./commands/up.ts";
 import { PACKAGE_ROOT } from "./wrangler.ts";
 
@@ -17,6 +18,7 @@ const COMMANDS: readonly Command[] = [
   applyCommand,
   hashKeyCommand,
   schemaCommand,
+  sloCommand,
   buildCommand,
 ];
 

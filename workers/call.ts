@@ -5,6 +5,7 @@ import type { Operation } from "../src/protocol/operation.ts";
 import type { TraceContext } from "../src/protocol/trace-context.ts";
 import type { UpstreamUsage } from "../src/protocol/upstream-answer.ts";
 import type { Attainment } from "../src/slo/attainment.ts";
+import type { MissCause } from "../src/slo/miss-cause.ts";
 import { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { InterruptedAnswer } from "../src/streaming/interrupted-answer.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
@@ -111,8 +112,11 @@ export interface CallRecord {
   usage: UpstreamUsage | undefined;
   /** Whether the tenant got what it was promised; absent until that is certain. */
   attainment: Attainment | undefined;
-  /** Why the pool refused, where it did. */
+  /** What the miss was made of, where it is one. */
+  missCause: MissCause | undefined;
+  /** Why the pool refused, where it did, and whether that was within its tenant's guarantee. */
   rejectedFor: Rejection["reason"] | undefined;
+  isRefusedByUs: boolean;
   /** How the tenant's limits stood when they were asked, and which of them refused. */
   standings: RateStandings;
   limitedBy: keyof RateStandings | "concurrency" | "month" | "spend" | undefined;
@@ -148,7 +152,9 @@ export function newCallRecord(
     interrupted: undefined,
     usage: undefined,
     attainment: undefined,
+    missCause: undefined,
     rejectedFor: undefined,
+    isRefusedByUs: false,
     standings: {},
     limitedBy: undefined,
     problem: undefined,
