@@ -47,7 +47,7 @@ async function restart(tenantId: string): Promise<void> {
   await expect(ended).rejects.toThrow(/ends/);
 }
 
-const good = (count: number) => ({
+const allGood = (count: number) => ({
   offered: count,
   good: count,
   missed: 0,
@@ -81,9 +81,9 @@ describe("GET /v1/slo", () => {
     });
     for (const name of ["5m", "1h", "30d"]) {
       // oxlint-disable-next-line no-await-in-loop -- one after the other
-      expect(await windowOf(gateway, "standard", name)).toMatchObject(good(3));
+      expect(await windowOf(gateway, "standard", name)).toMatchObject(allGood(3));
       // oxlint-disable-next-line no-await-in-loop -- one after the other
-      expect(await windowOf(gateway, "bulk", name)).toMatchObject(good(1));
+      expect(await windowOf(gateway, "bulk", name)).toMatchObject(allGood(1));
     }
   });
 
