@@ -3,9 +3,6 @@ import { GatewayError } from "./gateway-error.ts";
 import { logLine } from "./log.ts";
 import type { Settings } from "./settings.ts";
 
-// A header carries nothing else, and a blank in it is a slip of whoever set the secret.
-const SECRET = /^[\x21-\x7e]{1,4096}$/;
-
 /**
  * Returns what a server that is not ours is sent beside the usual: its own secret, if it has one. Throws
  * `not_configured` where the Worker does not have it; which one that is, only the log says.
@@ -15,12 +12,9 @@ export function foreignHeaders(
   { poolSecretOf }: Settings,
 ): Record<string, string> {
   if (secretName === undefined) return {};
-  const secret = poolSecretOf(secretName);
-  if (typeof secret === "string" && SECRET.test(secret)) {
-    return { authorization: `Bearer ${secret}` };
-  }
-  const details = secret === undefined ? "is missing" : "must be printable ASCII without spaces";
-  logLine("error", "pool-secret", { secretName, details });
+  const found = poolSecretOf(secretName);
+  if (found.kind === "known") return { authorization: `Bearer ${found.secret}` };
+  logLine("error", "pool-secret", { secretName, details: found.reason });
   throw new GatewayError({
     code: "not_configured",
     message: "The gateway has no valid credential for the servers of this model",

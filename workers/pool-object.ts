@@ -17,6 +17,7 @@ import type { Hedged } from "./pool-lease.ts";
 import { PoolLease } from "./pool-lease.ts";
 import { readReplicaFrame } from "./replica-frame.ts";
 import { ReplicaLinks } from "./replica-links.ts";
+import { settingsOf } from "./settings.ts";
 import { toByteStream } from "./text-stream.ts";
 
 /** The pool's verdict on an offer. */
@@ -91,10 +92,15 @@ export class PoolObject extends DurableObject<Env> {
     this.#call({ kind: "withdraw", requestId });
   }
 
-  /** Describes the pool as it is now. */
-  async status(poolId: PoolId): Promise<PoolStatus> {
-    await this.#configurationOf(poolId).ensure();
-    return this.#pool.status(Date.now());
+  /** Describes the pool as it is now, and what is wrong with the secret of its servers, if anything is. */
+  async status(poolId: PoolId): Promise<PoolStatus & { readonly secretFault?: string }> {
+    const configuration = this.#configurationOf(poolId);
+    await configuration.ensure();
+    const status = this.#pool.status(Date.now());
+    const { secretName } = configuration;
+    const secret = secretName && settingsOf(this.env).poolSecretOf(secretName);
+    if (secret === undefined || secret === "" || secret.kind === "known") return status;
+    return { ...status, secretFault: `${secretName} ${secret.reason}` };
   }
 
   /** Tells the pool in numbers, as `encodeMetrics` writes them. */
