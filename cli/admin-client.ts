@@ -23,6 +23,32 @@ export const GatewayStatus = z.object({
 });
 export type GatewayStatus = z.infer<typeof GatewayStatus>;
 
+const Ratio = z.number().nullable();
+const SloWindow = z.object({
+  attainment: Ratio,
+  attainment_interval: z.tuple([z.number(), z.number()]).nullable(),
+  error_budget_left: Ratio,
+  burn_rate: z.number(),
+  goodput_per_second: z.number(),
+  acceptance: Ratio,
+  refusals: z.record(z.string(), z.number()),
+  misses: z.record(z.string(), z.number()),
+});
+
+/** How a tenant's promises are kept, as far as the command line reads it. */
+const SloReport = z.looseObject({
+  tenant: z.string(),
+  classes: z.array(
+    z.looseObject({
+      class: z.string(),
+      windows: z.record(z.string(), z.looseObject(SloWindow.shape)),
+    }),
+  ),
+});
+export type SloReport = z.infer<typeof SloReport>;
+
+const SloPage = z.object({ data: z.array(SloReport), has_more: z.boolean() });
+
 const Envelope = z.object({ error: z.object({ message: z.string() }) });
 
 const ANSWER_WITHIN_MS = 10_000;
@@ -54,6 +80,27 @@ export async function closePool(access: AdminAccess, poolId: string): Promise<vo
 /** Asks which version is live and which replicas are there. Throws as `applyConfiguration` does. */
 export async function fetchStatus(access: AdminAccess): Promise<GatewayStatus> {
   return GatewayStatus.parse(await callAdmin(access, "/status", { method: "GET", headers: {} }));
+}
+
+/** Asks how the promises to one tenant are kept, or to all. Throws as `applyConfiguration` does. */
+export async function fetchSlo(
+  access: AdminAccess,
+  tenant: string | undefined,
+): Promise<SloReport[]> {
+  const ask = (query: string) => callAdmin(access, `/slo?${query}`, { method: "GET", headers: {} });
+  if (tenant !== undefined) {
+    return [SloReport.parse(await ask(new URLSearchParams({ tenant }).toString()))];
+  }
+  const reports: SloReport[] = [];
+  let hasMore = true;
+  while (hasMore) {
+    const after = reports.at(-1)?.tenant ?? "";
+    // oxlint-disable-next-line no-await-in-loop -- where a page begins the one before says
+    const page = SloPage.parse(await ask(new URLSearchParams({ after }).toString()));
+    reports.push(...page.data);
+    hasMore = page.has_more && page.data.length > 0;
+  }
+  return reports;
 }
 
 async function callAdmin(

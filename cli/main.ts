@@ -9,6 +9,7 @@ import { checkCommand } from "./commands/check.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
 import { schemaCommand } from "./commands/schema.ts";
+import { sloCommand } from "./commands/slo.ts";
 import { upCommand } from "./commands/up.ts";
 import { PACKAGE_ROOT } from "./wrangler.ts";
 
@@ -19,6 +20,7 @@ const COMMANDS: readonly Command[] = [
   hashKeyCommand,
   doctorCommand,
   schemaCommand,
+  sloCommand,
   buildCommand,
 ];
 

@@ -6,6 +6,7 @@ import { askAnew } from "./ask-anew.ts";
 import type { Call } from "./call.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
+import type { SloTold } from "./slo-told.ts";
 import { LedgerLine } from "./ledger-line.ts";
 import { limitProblem } from "./refusal.ts";
 
@@ -17,10 +18,11 @@ export interface HeldPermit {
    */
   readonly recorded: Promise<void>;
   /**
-   * Gives the place back at once, and settles what the call has used; resolves when that is on disk.
+   * Gives the place back at once, settles what the call has used, and tells what became of it; resolves when
+   * the former is on disk.
    * Never rejects; only the first call counts.
    */
-  release(ending: UsageEnding): Promise<void>;
+  release(ending: UsageEnding, told: SloTold | undefined): Promise<void>;
 }
 
 /** An object that is away is mostly back by then. */
@@ -36,7 +38,7 @@ export async function acquirePermit(call: Call, env: Env): Promise<HeldPermit> {
   const place = placeOf(tenant.tenantId, tenant.shards ?? 1, call.requestId);
   // Whatever is said of a request later is said to the object that has its row.
   const tenantOf = () => env.TENANTS.getByName(shardName(place.tenantId, place.shard));
-  const request = { row, limitsMax: limitsMaxOf(call) };
+  const request = { row, limitsMax: limitsMaxOf(call), className: call.promise.className };
   const answer = await askAnew(async () => tenantOf().acquire(request, place));
   if (answer.kind === "away") {
     throw new GatewayError({ code: "server_is_overloaded", retryAfterMs: AWAY_RETRY_MS });

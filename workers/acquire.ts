@@ -68,10 +68,14 @@ export async function acquireLease(
   record.queuedMs += queuedMs;
   call.timeline.queued(queuedMs);
   if (answer.kind === "rejected") {
-    const { reason } = answer.rejection;
+    const { reason, code } = answer.rejection;
     record.rejectedFor = reason;
+    record.isRefusedByUs = code === "server_is_overloaded";
     // So the pool has counted it: who was admitted once and is refused now has failed.
-    if (isRetry(call) && reason !== "withdrawn") record.attainment = FAILED;
+    if (isRetry(call) && reason !== "withdrawn") {
+      record.attainment = FAILED;
+      record.missCause = "replica";
+    }
     if (watch.problem === undefined && fallBack(call, answer.rejection)) {
       return acquireLease(call, excludedReplicaIds, env);
     }

@@ -1,5 +1,6 @@
 import type { Outcome, RetryReason } from "../src/pool/offer.ts";
 import { judgeAttainment } from "../src/slo/attainment.ts";
+import { missCause } from "../src/slo/miss-cause.ts";
 import type { RequestEnding } from "../src/slo/timeline.ts";
 import type { Call, CallRecord } from "./call.ts";
 import type { StopReason } from "./call-watch.ts";
@@ -96,8 +97,13 @@ function judged({ timeline, promise, record }: Call, ending: RequestEnding): Par
   });
   // The pace that is judged here is the replica's: the answer may have come from two.
   const decodeMs = stream?.ownDecodeMs;
-  const attainment = judgeAttainment(timeline.timeline, promise.promised);
+  const { promised } = promise;
+  const attainment = judgeAttainment(timeline.timeline, promised);
   record.attainment = attainment;
+  record.missCause =
+    attainment.kind === "missed"
+      ? missCause(timeline.timeline, attainment.missed, promised)
+      : undefined;
   return { attainment, ...(decodeMs !== undefined && { decodeMs }) };
 }
 

@@ -5,6 +5,7 @@ import type { Operation } from "../src/protocol/operation.ts";
 import type { TraceContext } from "../src/protocol/trace-context.ts";
 import type { UpstreamUsage } from "../src/protocol/upstream-answer.ts";
 import type { Attainment } from "../src/slo/attainment.ts";
+import type { MissCause } from "../src/slo/miss-cause.ts";
 import { TimelineRecorder } from "../src/slo/timeline.ts";
 import type { InterruptedAnswer } from "../src/streaming/interrupted-answer.ts";
 import type { TokenStream } from "../src/streaming/token-stream.ts";
@@ -117,8 +118,11 @@ export interface CallRecord {
   isPromptCached: boolean | undefined;
   /** True: no replica was asked, as the same request had been answered before. */
   isReplayed: boolean;
-  /** Why the pool refused, where it did. */
+  /** What the miss was made of, where it is one. */
+  missCause: MissCause | undefined;
+  /** Why the pool refused, where it did, and whether that was within its tenant's guarantee. */
   rejectedFor: Rejection["reason"] | undefined;
+  isRefusedByUs: boolean;
   /** How the tenant's limits stood when they were asked, and which of them refused. */
   standings: RateStandings;
   limitedBy: keyof RateStandings | "concurrency" | "month" | "spend" | undefined;
@@ -156,7 +160,9 @@ export function newCallRecord(
     attainment: undefined,
     isPromptCached: undefined,
     isReplayed: false,
+    missCause: undefined,
     rejectedFor: undefined,
+    isRefusedByUs: false,
     standings: {},
     limitedBy: undefined,
     problem: undefined,

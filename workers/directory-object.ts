@@ -4,7 +4,7 @@ import { LabelCounts } from "../src/base/label-counts.ts";
 import type { MetricFamily, MetricName } from "../src/base/metric-text.ts";
 import { metricFamily, NO_LABELS } from "../src/base/metric-text.ts";
 import type { PoolId, TenantId } from "../src/protocol/ids.ts";
-import type { LivePool, TenantAccess } from "../src/tenants/live-configuration.ts";
+import type { LivePool, LiveTenant, TenantAccess } from "../src/tenants/live-configuration.ts";
 import { CONFIGURATION_LIMITS, LiveConfiguration } from "../src/tenants/live-configuration.ts";
 import { fallbackModelsOf } from "../src/tenants/overload-step.ts";
 import { OTHER_REQUEST_LABELS, REQUEST_LABELS_MAX } from "../src/protocol/request-labels.ts";
@@ -151,6 +151,19 @@ export class DirectoryObject extends DurableObject<Env> {
     const pool = directory?.configuration.pools.find((candidate) => candidate.poolId === poolId);
     if (directory === undefined || pool === undefined) return undefined;
     return { version: directory.version, pool };
+  }
+
+  async tenantOf(tenantId: TenantId): Promise<LiveTenant | undefined> {
+    return this.#load()?.configuration.tenants.find((tenant) => tenant.tenantId === tenantId);
+  }
+
+  /** Tenants in order of their names, behind one of them. */
+  async tenantsAfter(after: string, countMax: number): Promise<readonly LiveTenant[]> {
+    const tenants = this.#load()?.configuration.tenants ?? [];
+    return tenants
+      .filter(({ tenantId }) => tenantId > after)
+      .toSorted((a, b) => (a.tenantId < b.tenantId ? -1 : 1))
+      .slice(0, countMax);
   }
 
   async hasTenant(tenantId: TenantId): Promise<boolean> {

@@ -13,6 +13,7 @@ import { listModels, retrieveModel } from "./routes/models.ts";
 import { tellMetrics } from "./routes/metrics.ts";
 import { performOperation } from "./routes/operation.ts";
 import { connectReplica } from "./routes/pools.ts";
+import { tellSlo } from "./routes/slo.ts";
 import { tellUsage } from "./routes/usage.ts";
 import { settingsOf } from "./settings.ts";
 
@@ -39,6 +40,7 @@ for (const operation of OPERATIONS) route("POST", operation.path, performOperati
 route("GET", "/v1/models", listModels);
 route("GET", "/v1/models/:id{.+}", retrieveModel);
 route("GET", "/v1/usage", tellUsage);
+route("GET", "/v1/slo", tellSlo);
 route("GET", "/internal/pools/:pool", connectReplica);
 route("GET", "/health", (c) => {
   settingsOf(c.env);

@@ -4,7 +4,6 @@ import type { EngineSignals } from "../src/protocol/engine-signals.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import type { LivePool, LiveReplica } from "../src/tenants/live-configuration.ts";
 import { engineOf } from "../src/tenants/live-configuration.ts";
-import { validSecret } from "./foreign-headers.ts";
 import { readBody } from "./read-body.ts";
 import type { Settings } from "./settings.ts";
 
@@ -88,8 +87,8 @@ export class EnginePolls {
   /** Without a valid secret a server says nothing, which is what its requests come to as well. */
   #headers(): Record<string, string> {
     const secretName = this.#pool?.secretName;
-    const secret = secretName && validSecret(secretName, this.#options.poolSecretOf);
-    return secret === undefined ? {} : { authorization: `Bearer ${secret}` };
+    const found = secretName === undefined ? undefined : this.#options.poolSecretOf(secretName);
+    return found?.kind === "known" ? { authorization: `Bearer ${found.secret}` } : {};
   }
 }
 

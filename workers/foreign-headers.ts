@@ -3,9 +3,6 @@ import { GatewayError } from "./gateway-error.ts";
 import { logLine } from "./log.ts";
 import type { Settings } from "./settings.ts";
 
-// A header carries nothing else, and a blank in it is a slip of whoever set the secret.
-const SECRET = /^[\x21-\x7e]{1,4096}$/;
-
 /**
  * Returns what a server that is not ours is sent beside the usual: its own secret, if it has one. Throws
  * `not_configured` where the Worker does not have it; which one that is, only the log says.
@@ -15,24 +12,22 @@ export function foreignHeaders(
   { poolSecretOf }: Settings,
 ): Record<string, string> {
   if (secretName === undefined) return {};
-  const secret = validSecret(secretName, poolSecretOf);
-  if (secret !== undefined) return { authorization: `Bearer ${secret}` };
-  const details =
-    poolSecretOf(secretName) === undefined
-      ? "is missing"
-      : "must be printable ASCII without spaces";
-  logLine("error", "pool-secret", { secretName, details });
+  const found = poolSecretOf(secretName);
+  if (found.kind === "known") return { authorization: `Bearer ${found.secret}` };
+  logLine("error", "pool-secret", { secretName, details: found.reason });
   throw new GatewayError({
     code: "not_configured",
     message: "The gateway has no valid credential for the servers of this model",
   });
 }
 
-/** The secret of a name, if the Worker has one that a header can carry. */
-export function validSecret(
-  secretName: string,
-  poolSecretOf: Settings["poolSecretOf"],
+/** What is wrong with a pool's secret, for its operator; `undefined` where it is well, or there is none. */
+export function secretFaultOf(
+  secretName: string | undefined,
+  { poolSecretOf }: Settings,
 ): string | undefined {
-  const secret = poolSecretOf(secretName);
-  return typeof secret === "string" && SECRET.test(secret) ? secret : undefined;
+  const found = secretName === undefined ? undefined : poolSecretOf(secretName);
+  return found?.kind === "known" || found === undefined
+    ? undefined
+    : `${secretName} ${found.reason}`;
 }

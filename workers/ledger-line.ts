@@ -3,18 +3,19 @@ import type { UsageEnding } from "../src/tenants/usage-ending.ts";
 import type { UsageRow } from "../src/tenants/usage-rows.ts";
 import type { HeldPermit } from "./acquire-permit.ts";
 import { logLine } from "./log.ts";
+import type { SloTold } from "./slo-told.ts";
 import { withinMs } from "./within-ms.ts";
 
 /** What of a permit can be called from afar. */
 interface PermitStub extends Disposable {
   recorded(): Promise<void>;
-  release(ending: UsageEnding): Promise<void>;
+  release(ending: UsageEnding, told: SloTold | undefined): Promise<void>;
 }
 
 /** What of a tenant's object is called once the permit has gone with a former life of it. */
 interface TenantStub {
   record(row: UsageRow): Promise<void>;
-  settle(row: UsageRow, ending: UsageEnding): Promise<void>;
+  settle(row: UsageRow, ending: UsageEnding, told: SloTold | undefined): Promise<void>;
   checkpoint(requestId: RequestId, outputTokens: number): Promise<void>;
 }
 
@@ -55,18 +56,18 @@ export class LedgerLine implements HeldPermit {
     this.#checkpoints = setInterval(() => void this.#checkpoint(), CHECKPOINT_MS);
   }
 
-  release(ending: UsageEnding): Promise<void> {
-    this.#released ??= this.#settle(ending);
+  release(ending: UsageEnding, told: SloTold | undefined): Promise<void> {
+    this.#released ??= this.#settle(ending, told);
     return this.#released;
   }
 
-  async #settle(ending: UsageEnding): Promise<void> {
+  async #settle(ending: UsageEnding, told: SloTold | undefined): Promise<void> {
     clearInterval(this.#checkpoints);
     const { row, permit, tenantOf } = this.#ends;
     await this.#tell(
       "usage-not-settled",
-      () => permit.release(ending),
-      () => tenantOf().settle(row, ending),
+      () => permit.release(ending, told),
+      () => tenantOf().settle(row, ending, told),
       ending,
     );
     permit[Symbol.dispose]();

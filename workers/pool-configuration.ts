@@ -28,6 +28,7 @@ export class PoolConfiguration {
   readonly #options: PoolConfigurationOptions;
   /** Of the version in force; 0 stands for a pool that is in no configuration. */
   #version: number | undefined;
+  #secretName: string | undefined;
   #readAtMs = -Infinity;
   #triedAtMs = -Infinity;
   #reading: Promise<void> | undefined;
@@ -38,6 +39,11 @@ export class PoolConfiguration {
 
   get poolId(): PoolId {
     return this.#options.poolId;
+  }
+
+  /** Of the secret that its servers are sent, as the configuration in force has it. */
+  get secretName(): string | undefined {
+    return this.#secretName;
   }
 
   /**
@@ -79,6 +85,7 @@ export class PoolConfiguration {
     const version = live?.version ?? 0;
     if (version === this.#version) return;
     this.#version = version;
+    this.#secretName = live?.pool.secretName;
     onChange(live?.pool ?? { poolId, engine: "sluice", replicas: [], queueMax: 0 });
   }
 }

@@ -12,6 +12,7 @@ import { REPLICA_CLOSE_CODES } from "../src/protocol/engine-api.ts";
 import type { LeaseId, PoolId, RequestId } from "../src/protocol/ids.ts";
 import { EnginePolls } from "./engine-polls.ts";
 import type { Env } from "./env.ts";
+import { secretFaultOf } from "./foreign-headers.ts";
 import { PoolConfiguration } from "./pool-configuration.ts";
 import type { Hedged } from "./pool-lease.ts";
 import { PoolLease } from "./pool-lease.ts";
@@ -30,7 +31,14 @@ export type Acquired =
 const UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX = 1_000;
 /** A timer cannot be set for much more than three weeks; a pool that is woken early asks again. */
 const WAKE_MS_MAX = 60_000;
-const UNCONFIGURED_RETRY_AFTER_MS = 1_000;
+/** A pool that nobody can tell what it consists of. */
+const UNCONFIGURED: Rejection = {
+  code: "server_is_overloaded",
+  reason: "no-replica",
+  retryAfterMs: 1_000,
+  predictedWaitMs: undefined,
+  promptTokens: undefined,
+};
 /** Stored while the pool is closed. */
 const CLOSED_KEY = "isClosed";
 /** A log is mostly far below a megabyte; thousands of busy tenants make it larger. */
@@ -84,7 +92,7 @@ export class PoolObject extends DurableObject<Env> {
     try {
       await this.#configurationOf(poolId).ensure();
     } catch {
-      return UNCONFIGURED;
+      return { kind: "rejected", rejection: UNCONFIGURED };
     }
     if (this.#callers.has(offer.requestId)) {
       throw new Error("A request that waits in the pool was offered again");
@@ -114,10 +122,12 @@ export class PoolObject extends DurableObject<Env> {
     this.#call({ kind: "close", isClosed });
   }
 
-  /** Describes the pool as it is now. */
-  async status(poolId: PoolId): Promise<PoolStatus> {
-    await this.#configurationOf(poolId).ensure();
-    return this.#pool.status(Date.now());
+  /** Describes the pool as it is now, and what is wrong with the secret of its servers, if anything is. */
+  async status(poolId: PoolId): Promise<PoolStatus & { readonly secretFault?: string }> {
+    const configuration = this.#configurationOf(poolId);
+    await configuration.ensure();
+    const secretFault = secretFaultOf(configuration.secretName, settingsOf(this.env));
+    return { ...this.#pool.status(Date.now()), ...(secretFault !== undefined && { secretFault }) };
   }
 
   /** Tells the pool in numbers, as `encodeMetrics` writes them. */
@@ -287,14 +297,3 @@ export class PoolObject extends DurableObject<Env> {
     this.#wakeTimer = setTimeout(wake, delayMs);
   }
 }
-
-const UNCONFIGURED: Acquired = {
-  kind: "rejected",
-  rejection: {
-    code: "server_is_overloaded",
-    reason: "no-replica",
-    retryAfterMs: UNCONFIGURED_RETRY_AFTER_MS,
-    predictedWaitMs: undefined,
-    promptTokens: undefined,
-  },
-};

@@ -31,6 +31,7 @@ export function logCall(call: {
     limitedBy: record.limitedBy,
     attainment: attainment?.kind,
     missed: attainment?.kind === "missed" ? attainment.missed.join(" ") : undefined,
+    missedFor: record.missCause,
     replicaId: record.replicaId,
     attempts: record.attempts,
     continuations: record.continuations,

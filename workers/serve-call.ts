@@ -10,6 +10,7 @@ import { GatewayError } from "./gateway-error.ts";
 import { PendingHeads } from "./pending-heads.ts";
 import type { ReceiveAnswer } from "./reception.ts";
 import type { Settings } from "./settings.ts";
+import { sloToldOf } from "./slo-told.ts";
 import type { Serving } from "./try-replica.ts";
 import { endingOfFailure } from "./usage-ending-of.ts";
 
@@ -42,7 +43,7 @@ export async function serveCall(
   try {
     await tryReplicas({ call, receive, permit, settings, heads: new PendingHeads() }, env);
   } finally {
-    await permit.release(endingOfFailure(call));
+    await permit.release(endingOfFailure(call), sloToldOf(call));
   }
 }
 

@@ -14,9 +14,14 @@ export interface Settings {
   readonly adminKey: string;
   /** Bearer between the edge and our own engines, both ways. */
   readonly replicaSecret: string;
-  /** What the Worker has under the name that a pool gives for its replicas' secret, whatever it is. */
-  readonly poolSecretOf: (secretName: string) => unknown;
+  /** What the Worker has under the name that a pool gives for its replicas' secret. */
+  readonly poolSecretOf: (secretName: string) => PoolSecret;
 }
+
+/** What a pool's servers are sent, or why that cannot be. */
+type PoolSecret =
+  | { readonly kind: "known"; readonly secret: string }
+  | { readonly kind: "faulty"; readonly reason: string };
 
 const CACHE_MASTER_BYTES = 32;
 
@@ -25,6 +30,9 @@ const CACHE_MASTER_BYTES = 32;
  * read those, so production refuses them.
  */
 const PUBLISHED_SECRET_PREFIX = "sluice-local-";
+
+/** A secret that was drawn has far more different characters than one that was thought up to be long. */
+const SECRET_CHARACTERS_MIN = 10;
 
 // A bearer travels in a header and must arrive as it was typed.
 const Secret = z
@@ -48,13 +56,6 @@ const Variables = z.object({
   SLUICE_REPLICA_SECRET: Secret,
 });
 
-const CheckedVariables = Variables.superRefine((variables, refinement) => {
-  if (variables.SLUICE_MODE === "local") return;
-  for (const { name, reason } of findWeakSecrets(variables)) {
-    refinement.addIssue({ code: "custom", path: [name], message: reason });
-  }
-});
-
 const settingsByEnv = new WeakMap<Env, Settings>();
 
 /**
@@ -70,37 +71,66 @@ export function settingsOf(env: Env): Settings {
 }
 
 function parseSettings(env: Env): Settings {
-  const parsed = CheckedVariables.safeParse(env);
-  if (!parsed.success) {
-    const faults = parsed.error.issues.map(({ path, message }) => `${String(path[0])} ${message}`);
+  const parsed = Variables.safeParse(env);
+  const faults = (parsed.error?.issues ?? []).map(({ path, message }) => ({
+    name: String(path[0]),
+    reason: message,
+  }));
+  // What is wrong with one secret must not hide what is wrong with another.
+  if (env.SLUICE_MODE !== "local") faults.push(...findWeakSecrets(env));
+  if (!parsed.success || faults.length > 0) {
+    const told = [...new Set(faults.map(({ name, reason }) => `${name} ${reason}`))];
     throw new GatewayError({
       code: "not_configured",
-      message: `The gateway is not configured to serve: ${faults.join("; ")}`,
+      message: `The gateway is not configured to serve: ${told.join("; ")}`,
     });
   }
+  const { SLUICE_MODE: mode } = parsed.data;
   return {
-    mode: parsed.data.SLUICE_MODE,
+    mode,
     keyPepper: parsed.data.SLUICE_KEY_PEPPER,
     cacheMaster: parsed.data.SLUICE_CACHE_MASTER,
     adminKey: parsed.data.SLUICE_ADMIN_KEY,
     replicaSecret: parsed.data.SLUICE_REPLICA_SECRET,
-    poolSecretOf: (secretName) => Reflect.get(env, secretName) as unknown,
+    poolSecretOf: (secretName) => checkPoolSecret(Reflect.get(env, secretName), mode),
   };
 }
 
-/** What a secret may be on a developer's machine but never in production. */
-function findWeakSecrets(
-  variables: z.infer<typeof Variables>,
-): { name: keyof typeof variables; reason: string }[] {
+/** What a secret may be on a developer's machine but never in production; of those that are there at all. */
+function findWeakSecrets(env: Env): { name: string; reason: string }[] {
   const names = ["SLUICE_KEY_PEPPER", "SLUICE_ADMIN_KEY", "SLUICE_REPLICA_SECRET"] as const;
-  const published = names
-    .filter((name) => variables[name].startsWith(PUBLISHED_SECRET_PREFIX))
-    .map((name) => ({ name, reason: "is a published example" }));
+  const given = names.flatMap((name) => {
+    const secret = env[name];
+    return typeof secret === "string" && secret !== "" ? [{ name, secret }] : [];
+  });
+  const published = given
+    .filter(({ secret }) => secret.startsWith(PUBLISHED_SECRET_PREFIX))
+    .map(({ name }) => ({ name, reason: "is a published example" }));
   // Whoever holds one secret (an engine's operator, say) must not thereby hold another.
-  const shared = names
-    .filter((name) => names.some((other) => other !== name && variables[other] === variables[name]))
-    .map((name) => ({ name, reason: "is used for two purposes" }));
-  const isConstant = new Set(variables.SLUICE_CACHE_MASTER).size === 1;
-  const constant = { name: "SLUICE_CACHE_MASTER" as const, reason: "is not random" };
-  return [...published, ...shared, ...(isConstant ? [constant] : [])];
+  const shared = given
+    .filter(({ name, secret }) =>
+      given.some((other) => other.name !== name && other.secret === secret),
+    )
+    .map(({ name }) => ({ name, reason: "is used for two purposes" }));
+  const { SLUICE_CACHE_MASTER: master = "" } = env;
+  const guessable = [
+    ...given.filter(({ secret }) => new Set(secret).size < SECRET_CHARACTERS_MIN),
+    ...(new Set(master).size === 1 ? [{ name: "SLUICE_CACHE_MASTER" }] : []),
+  ].map(({ name }) => ({ name, reason: "is not random" }));
+  return [...published, ...shared, ...guessable];
+}
+
+// A header carries nothing else, and a blank in it is a slip of whoever set the secret.
+const POOL_SECRET = /^[\x21-\x7e]{1,4096}$/;
+
+/** How long and how random a foreign server's secret is, is that server's to say. */
+function checkPoolSecret(secret: unknown, mode: Settings["mode"]): PoolSecret {
+  if (secret === undefined || secret === "") return { kind: "faulty", reason: "is missing" };
+  if (typeof secret !== "string" || !POOL_SECRET.test(secret)) {
+    return { kind: "faulty", reason: "must be printable ASCII without spaces" };
+  }
+  if (mode === "production" && secret.startsWith(PUBLISHED_SECRET_PREFIX)) {
+    return { kind: "faulty", reason: "is a published example" };
+  }
+  return { kind: "known", secret };
 }

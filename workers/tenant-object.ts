@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import type { RequestId } from "../src/protocol/ids.ts";
+import type { SloSums } from "../src/slo/slo-record.ts";
 import { RateLimits } from "../src/tenants/rate-limits.ts";
 import { needOf, NO_LEVELS } from "../src/tenants/levels.ts";
 import type { LeaseGrant, LeaseRequest } from "../src/tenants/shard-allotments.ts";
@@ -25,6 +26,8 @@ import { recordedUseOf } from "./recorded-use.ts";
 import { nextLife, ShardLine } from "./shard-line.ts";
 import { StoredAllotments } from "./stored-allotments.ts";
 import { StoredRates } from "./stored-rates.ts";
+import type { SloTold } from "./slo-told.ts";
+import { StoredSlo } from "./stored-slo.ts";
 import { StoredUsage } from "./stored-usage.ts";
 import { TenantPermit } from "./tenant-permit.ts";
 import { UsageOutbox } from "./usage-outbox.ts";
@@ -40,6 +43,11 @@ export type PermitAnswer =
       readonly standings: LimitsVerdict["standings"];
       readonly permit: TenantPermit;
     };
+
+/** What asks for a permit, and by which of its tenant's classes it is judged. */
+export interface TenantRequest extends LimitedRequest {
+  readonly className?: string;
+}
 
 /** What one key has used, and its tenant in the current month. */
 export interface KeyUsage {
@@ -71,6 +79,7 @@ export class TenantObject extends DurableObject<Env> {
   readonly #outbox: UsageOutbox;
   readonly #limits: TenantLimits;
   readonly #shards: StoredAllotments;
+  readonly #slo: StoredSlo;
   #shardLine: ShardLine | undefined;
   /** When the object is woken, as far as this life of it knows. */
   #alarmAtMs = Infinity;
@@ -84,6 +93,7 @@ export class TenantObject extends DurableObject<Env> {
     this.#usage.ledger.exportedNumber = this.#outbox.sentNumber;
     this.#limits = new TenantLimits(new RateLimits(this.#rates.load()), this.#usage.ledger);
     this.#shards = new StoredAllotments(state.storage);
+    this.#slo = new StoredSlo(state.storage);
   }
 
   /**
@@ -92,13 +102,17 @@ export class TenantObject extends DurableObject<Env> {
    * memory, unless the object is one of several whose part of the limits is not enough. Asking again for the
    * same request takes nothing more.
    */
-  async acquire(request: LimitedRequest, place?: ShardPlace): Promise<PermitAnswer> {
+  async acquire(request: TenantRequest, place?: ShardPlace): Promise<PermitAnswer> {
     const isFirst = place === undefined || place.shard === 0;
     const verdict = isFirst
       ? this.#acquireAsFirst(request)
       : await this.#acquireAsShard(request, place);
     if (verdict === undefined) return { kind: "away" };
-    if (verdict.kind === "rejected") return verdict;
+    if (verdict.kind === "rejected") {
+      const refused = { kind: "refused", reason: verdict.limit, isOurs: false } as const;
+      if (request.className !== undefined) this.#slo.count(request.className, refused, Date.now());
+      return verdict;
+    }
     const { hold, standings } = verdict;
     // Who is limited in nothing by the minute costs no write for it.
     const isRated = Object.keys(standings).length > 0;
@@ -108,7 +122,7 @@ export class TenantObject extends DurableObject<Env> {
     recorded.catch(() => {});
     const permit = new TenantPermit({
       recorded: () => recorded,
-      released: (ending) => this.#release(hold, ending, isRated),
+      released: (ending, told) => this.#release(hold, ending, isRated, told),
     });
     return { kind: "granted", standings, permit };
   }
@@ -132,8 +146,8 @@ export class TenantObject extends DurableObject<Env> {
   }
 
   /** Settles a request whose permit went likewise; what was settled before stays as it is. */
-  async settle(row: UsageRow, ending: UsageEnding): Promise<void> {
-    this.#usage.ledger.settle(row, ending, Date.now());
+  async settle(row: UsageRow, ending: UsageEnding, told?: SloTold): Promise<void> {
+    if (this.#usage.ledger.settle(row, ending, Date.now())) this.#tell(told);
     await this.#save();
   }
 
@@ -157,6 +171,11 @@ export class TenantObject extends DurableObject<Env> {
   /** Objects that the tenant may have been spread over, this one too. */
   async shardCount(): Promise<number> {
     return this.#shards.allotments.shardCount;
+  }
+
+  /** Says what became of the tenant's requests here, and over how many objects it is spread. */
+  async sloSums(): Promise<{ readonly classes: readonly SloSums[]; readonly shardCount: number }> {
+    return { classes: this.#slo.sums(Date.now()), shardCount: await this.shardCount() };
   }
 
   /** Counted requests after one, oldest first, as far as they are kept. */
@@ -220,12 +239,18 @@ export class TenantObject extends DurableObject<Env> {
     hold: LimitsHold,
     ending: UsageEnding | undefined,
     isRated: boolean,
+    told?: SloTold,
   ): Promise<void> {
-    this.#limits.release(hold, ending, Date.now());
+    if (this.#limits.release(hold, ending, Date.now())) this.#tell(told);
     if (isRated) this.#rates.saveSoon(this.#limits.ratesState);
     // That nothing is to be counted is nothing to wait for.
     if (ending !== undefined && ending.kind !== "refunded") await this.#save();
     else this.#save("soon").catch(() => {});
+  }
+
+  /** What is told twice is counted once: only with the first settlement. */
+  #tell(told: SloTold | undefined): void {
+    if (told !== undefined) this.#slo.count(told.className, told.event, Date.now());
   }
 
   async #save(urgency: "urgently" | "soon" = "urgently"): Promise<void> {

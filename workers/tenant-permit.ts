@@ -1,12 +1,13 @@
 import { RpcTarget } from "cloudflare:workers";
 import type { UsageEnding } from "../src/tenants/usage-ending.ts";
+import type { SloTold } from "./slo-told.ts";
 
 /** A permit's side of its tenant. */
 export interface PermitLine {
   /** Resolves when it is on disk that the request has begun. */
   readonly recorded: () => Promise<void>;
   /** May be called more than once; the tenant's limits heed the first call. */
-  readonly released: (ending: UsageEnding | undefined) => Promise<void>;
+  readonly released: (ending: UsageEnding | undefined, told?: SloTold) => Promise<void>;
 }
 
 /**
@@ -32,8 +33,8 @@ export class TenantPermit extends RpcTarget {
    * Gives the place back at once and says how the request ended; resolves when that is on disk. Only the
    * first call counts.
    */
-  async release(ending?: UsageEnding): Promise<void> {
-    await this.#line.released(ending);
+  async release(ending?: UsageEnding, told?: SloTold): Promise<void> {
+    await this.#line.released(ending, told);
   }
 
   [Symbol.dispose](): void {

@@ -12,6 +12,7 @@ import type { PendingHeads } from "./pending-heads.ts";
 import type { Reception, ReceiveAnswer } from "./reception.ts";
 import { askReplica } from "./replica-request.ts";
 import type { Settings } from "./settings.ts";
+import { sloToldOf } from "./slo-told.ts";
 import { endingOfAnswer } from "./usage-ending-of.ts";
 
 /** A call on its way, with what it needs at every attempt. */
@@ -75,7 +76,7 @@ export async function tryReplica(serving: Serving, copy: AttemptCopy): Promise<A
       outcome = outcomeOf(call, received, true);
       const leaseSettled = lease.settle(outcome);
       // Whoever sees the end can rely on it that what it cost is counted, whatever dies now.
-      await permit.release(endingOfAnswer(call));
+      await permit.release(endingOfAnswer(call), sloToldOf(call));
       await received.deliver();
       await leaseSettled;
       return { kind: "answered" };

@@ -83,8 +83,8 @@ within a minute ends everything, and so does the gateway's first.
 ${toHelpLines(FLAGS)}
 
 Secrets are made anew in each run. Those that the environment sets are used instead:
-SLUICE_KEY_PEPPER, SLUICE_CACHE_MASTER, SLUICE_ADMIN_KEY, SLUICE_REPLICA_SECRET. What a pool names as
-its auth has to be there. While it runs,
+SLUICE_KEY_PEPPER, SLUICE_CACHE_MASTER, SLUICE_ADMIN_KEY, SLUICE_REPLICA_SECRET, or files that it names as
+SLUICE_KEY_PEPPER_FILE and so on. What a pool names as its auth has to be there, in one way or the other. While it runs,
 ${RUN_FILE} lets "sluice apply FILE --local" and "sluice hash-key --local" find them.`,
   run: runUp,
 };

@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import * as z from "zod";
 import { SECRET_LENGTH_MIN } from "../../src/protocol/secret-length.ts";
 import type { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
-import { CommandFailure } from "../command.ts";
+import { CommandFailure, messageOf } from "../command.ts";
 
 const SECRET_BYTES = 32;
 const SECRET_LENGTH_MAX = 512;
@@ -20,13 +21,16 @@ export const Secrets = z.object({
 });
 export type Secrets = Readonly<z.infer<typeof Secrets>>;
 
+type Environment = Readonly<Record<string, string | undefined>>;
+
 /**
- * Takes each secret from the environment, or makes it anew where the environment has none: then
+ * Takes each secret from the environment, or from the file that it names as `…_FILE`, or makes it anew where the environment has none: then
  * nobody but this run knows it. Throws `CommandFailure` for one that the Worker would refuse.
  */
-export function provideSecrets(environment: Readonly<Record<string, string | undefined>>): Secrets {
+export function provideSecrets(environment: Environment): Secrets {
   const provide = (name: keyof Secrets) => {
-    const secret = environment[name] ?? randomBytes(SECRET_BYTES).toString("base64url");
+    const secret =
+      givenSecret(name, environment) ?? randomBytes(SECRET_BYTES).toString("base64url");
     if (SECRET.test(secret)) return secret;
     throw new CommandFailure(
       `${name} in the environment: expected ${SECRET_LENGTH_MIN} to ${SECRET_LENGTH_MAX} letters, ` +
@@ -47,11 +51,11 @@ export function provideSecrets(environment: Readonly<Record<string, string | und
  */
 export function providePoolSecrets(
   { pools }: Pick<LiveConfiguration, "pools">,
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: Environment,
 ): Readonly<Record<string, string>> {
   const entries = pools.flatMap(({ poolId, secretName }) => {
     if (secretName === undefined) return [];
-    const secret = environment[secretName];
+    const secret = givenSecret(secretName, environment);
     if (secret !== undefined && POOL_SECRET.test(secret)) return [[secretName, secret] as const];
     const needed = `which pool "${poolId}" sends to its replicas`;
     if (secret === undefined || secret === "") {
@@ -63,6 +67,23 @@ export function providePoolSecrets(
     );
   });
   return Object.fromEntries(entries);
+}
+
+/** A secret itself, or what is in the file that is named instead, without the line's end. */
+function givenSecret(name: string, environment: Environment): string | undefined {
+  const fileName = `${name}_FILE`;
+  const [secret, file] = [environment[name], environment[fileName]];
+  if (file === undefined || file === "") return secret;
+  if (secret !== undefined) {
+    throw new CommandFailure(
+      `Expected either ${name} or ${fileName} in the environment, found both`,
+    );
+  }
+  try {
+    return readFileSync(file, "utf8").replace(/\r?\n$/, "");
+  } catch (error) {
+    throw new CommandFailure(`Cannot read ${fileName}: ${messageOf(error)}`);
+  }
 }
 
 /** Lays variables out as an env file; their values must need no quoting, as secrets do not. */

@@ -7,6 +7,7 @@ const ROUTES = new Set<string>([
   ...OPERATIONS.map(({ path }) => path),
   "/v1/models",
   "/v1/usage",
+  "/v1/slo",
   "/health",
   "/metrics",
 ]);

@@ -26,6 +26,31 @@ export function isViolated(bad: number, n: number, budgetRatio: number): boolean
   return binomialUpperTail(bad, { n, p: budgetRatio }) < SIGNIFICANCE;
 }
 
+/** Halving 0–1 so often leaves nothing that a double could tell. */
+const HALVINGS = 54;
+
+/**
+ * Returns the exact 95 % interval of a probability of which `k` of `n` trials came true (Clopper and
+ * Pearson): with any value outside, so many or so few would be less likely than 2.5 %.
+ */
+export function binomialInterval(k: number, n: number): [low: number, high: number] {
+  const tail = SIGNIFICANCE / 2;
+  const low = k === 0 ? 0 : leastRatio((p) => binomialUpperTail(k, { n, p }) >= tail);
+  const high = k === n ? 1 : leastRatio((p) => 1 - binomialUpperTail(k + 1, { n, p }) <= tail);
+  return [low, high];
+}
+
+/** The least probability at which something holds that holds from there on. */
+function leastRatio(holds: (p: number) => boolean): number {
+  let [low, high] = [0, 1];
+  for (let i = 0; i < HALVINGS; i += 1) {
+    const middle = (low + high) / 2;
+    if (holds(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
+}
+
 /** Adds P(X = i) from `i = from` away from the mean, each term from the one before it. */
 function sumTerms(from: number, { n, p, step }: { n: number; p: number; step: 1 | -1 }): number {
   const odds = p / (1 - p);

@@ -91,18 +91,24 @@ export class TenantLimits {
     return { ...verdict, standings: this.#rates.standings(request.limitsMax, nowMs) };
   }
 
-  /** Lets go of a permit, and says how the request ended, if that is known. Only the first ending counts. */
-  release(hold: LimitsHold, ending: UsageEnding | undefined, nowMs: number): void {
+  /**
+   * Lets go of a permit, and says how the request ended, if that is known. Only the first ending counts; true
+   * where this was it.
+   */
+  release(hold: LimitsHold, ending: UsageEnding | undefined, nowMs: number): boolean {
     const { permit, row, reservation } = hold;
     this.#permits.release(permit, nowMs);
+    let isFirst = false;
     if (ending !== undefined) {
-      this.ledger.settle(row, ending, nowMs);
+      isFirst = this.ledger.settle(row, ending, nowMs);
     } else if (!this.#permits.isHeld(row.requestId, nowMs)) {
       this.ledger.letGo(row.requestId, nowMs);
     }
     const settlement = ending && settlementOf(ending);
-    if (reservation === undefined || settlement === undefined) return;
-    this.#rates.settle(reservation, settlement, nowMs);
+    if (reservation !== undefined && settlement !== undefined) {
+      this.#rates.settle(reservation, settlement, nowMs);
+    }
+    return isFirst;
   }
 
   checkInvariants(): void {

@@ -69,6 +69,9 @@ describe("a server that is not ours", () => {
       expect(lines).toContain(secretName);
       expect(lines).toContain(details);
       expect(lines).not.toContain("sluice-local token");
+      // The administrator is told of all pools at once.
+      const secretFault = `${secretName} ${details}`;
+      expect(await gateway.poolStatus()).toMatchObject({ secretFault });
       await becomesIdle(gateway);
     },
   );

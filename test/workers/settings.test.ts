@@ -27,6 +27,11 @@ function problemOf(environment: Env): Problem | undefined {
   }
 }
 
+const secretOf = (secret: string | undefined, mode: "local" | "production" = "production") => {
+  const environment = { ...PRODUCTION, SLUICE_MODE: mode, GPU_POOL_TOKEN: secret };
+  return settingsOf(environment).poolSecretOf("GPU_POOL_TOKEN");
+};
+
 describe("settingsOf()", () => {
   test("gives the same settings for the same environment", () => {
     expect(settingsOf(PRODUCTION)).toBe(settingsOf(PRODUCTION));
@@ -63,7 +68,42 @@ describe("settingsOf()", () => {
     for (const name of Object.keys(SECRETS)) expect(message).toContain(`${name} is missing`);
   });
 
+  test("names what is weak beside what is missing, all at once", () => {
+    const { SLUICE_ADMIN_KEY: _, ...rest } = PRODUCTION;
+    const message = problemOf({
+      ...rest,
+      SLUICE_KEY_PEPPER: "sluice-local-key-pepper-of-the-tests",
+      SLUICE_REPLICA_SECRET: "short",
+      SLUICE_CACHE_MASTER: "B".repeat(43),
+    })?.message;
+    for (const fault of [
+      "SLUICE_ADMIN_KEY is missing",
+      "SLUICE_KEY_PEPPER is a published example",
+      "SLUICE_REPLICA_SECRET must have 32 characters or more",
+      "SLUICE_CACHE_MASTER is not random",
+    ]) {
+      expect(message).toContain(fault);
+    }
+  });
+
+  test("tells what is wrong with a pool's secret, and takes whatever its servers take", () => {
+    expect(secretOf("token")).toEqual({ kind: "known", secret: "token" });
+    expect(secretOf(undefined)).toEqual({ kind: "faulty", reason: "is missing" });
+    expect(secretOf("")).toEqual({ kind: "faulty", reason: "is missing" });
+    expect(secretOf("a b")).toMatchObject({ kind: "faulty" });
+    expect(secretOf("sluice-local-token")).toEqual({
+      kind: "faulty",
+      reason: "is a published example",
+    });
+    expect(secretOf("sluice-local-token", "local")).toMatchObject({ kind: "known" });
+  });
+
   test.each([
+    [
+      "SLUICE_ADMIN_KEY",
+      "change-me-change-me-change-me-change-me".replaceAll("-", ""),
+      "is not random",
+    ],
     ["SLUICE_ADMIN_KEY", "short", "must have 32 characters or more"],
     ["SLUICE_ADMIN_KEY", "with spaces that no header keeps as it is", "must be printable ASCII"],
     ["SLUICE_KEY_PEPPER", "31-characters-are-one-too-few-x", "must have 32 characters or more"],

@@ -12,6 +12,7 @@ import { GatewayError } from "../gateway-error.ts";
 import { orThrow, readJsonObject } from "../json-body.ts";
 import { settingsOf } from "../settings.ts";
 import { purgeCache } from "./cache-purge.ts";
+import { tellAllSlo } from "./slo.ts";
 import { exportUsage } from "./usage-export.ts";
 
 const ApplyRequest = z.strictObject({
@@ -33,6 +34,8 @@ export const adminRoutes = new Hono<EdgeContext>()
   .all("/configuration", () => errorResponse({ code: "method_not_allowed" }, { allow: "PUT" }))
   .get("/status", describeStatus)
   .all("/status", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
+  .get("/slo", tellAllSlo)
+  .all("/slo", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
   .get("/tenants/:tenant/usage", exportUsage)
   .all("/tenants/:tenant/usage", () =>
     errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }),

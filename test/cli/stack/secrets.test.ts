@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { CommandFailure } from "../../../cli/command.ts";
 import { LiveConfiguration } from "../../../src/tenants/live-configuration.ts";
 import { createRunFolder } from "../../../cli/stack/run-folder.ts";
@@ -30,6 +30,28 @@ describe("provideSecrets()", () => {
       );
     },
   );
+});
+
+describe("a secret in a file", () => {
+  const folder = createRunFolder();
+  afterAll(() => folder.remove());
+  const SECRET = "an-admin-key-of-32-characters-or-more";
+
+  test("is taken without its line's end", () => {
+    const file = folder.writeSecret("admin", `${SECRET}\n`);
+    expect(provideSecrets({ SLUICE_ADMIN_KEY_FILE: file }).SLUICE_ADMIN_KEY).toBe(SECRET);
+  });
+
+  test("is refused as any other, and where it is given twice or cannot be read", () => {
+    const short = folder.writeSecret("short", "short\n");
+    expect(() => provideSecrets({ SLUICE_ADMIN_KEY_FILE: short })).toThrow(/found 5 characters/);
+    const both = { SLUICE_ADMIN_KEY: SECRET, SLUICE_ADMIN_KEY_FILE: short };
+    expect(() => provideSecrets(both)).toThrow(
+      /^Expected either SLUICE_ADMIN_KEY or .* found both$/,
+    );
+    const missing = { SLUICE_ADMIN_KEY_FILE: join(folder.path, "nowhere") };
+    expect(() => provideSecrets(missing)).toThrow(/^Cannot read SLUICE_ADMIN_KEY_FILE: /);
+  });
 });
 
 describe("providePoolSecrets()", () => {

@@ -1,23 +1,12 @@
 import { join } from "node:path";
 import { Miniflare } from "miniflare";
-import { unstable_readConfig } from "wrangler";
-import * as z from "zod";
 import { applyConfiguration } from "../../../cli/admin-client.ts";
 import { buildBundle } from "../../../cli/bundle.ts";
 import { keyHasher, requireConfigurationFile } from "../../../cli/read-configuration.ts";
 import { createRunFolder } from "../../../cli/stack/run-folder.ts";
 import { provideSecrets } from "../../../cli/stack/secrets.ts";
-import { PACKAGE_ROOT } from "../../../cli/wrangler.ts";
+import { readPlatform } from "../../../cli/workerd-config.ts";
 import { writeLocalConfiguration } from "../../support/local-configuration.ts";
-
-/** What Miniflare takes from `wrangler.toml`. */
-const Platform = z.object({
-  compatibility_date: z.string(),
-  compatibility_flags: z.array(z.string()),
-  durable_objects: z.object({
-    bindings: z.array(z.object({ name: z.string(), class_name: z.string() })),
-  }),
-});
 
 /** A gateway that can be disposed of. */
 export interface RunningGateway {
@@ -33,9 +22,7 @@ export async function startMiniflareGateway(
   const folder = createRunFolder();
   const secrets = provideSecrets({});
   const bundle = await buildBundle(join(folder.path, "bundle"));
-  const platform = Platform.parse(
-    unstable_readConfig({ config: join(PACKAGE_ROOT, "wrangler.toml") }),
-  );
+  const platform = await readPlatform();
   const miniflare = new Miniflare({
     host: "127.0.0.1",
     port: 0,

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { binomialUpperTail, isViolated } from "../../../src/slo/binomial.ts";
+import { binomialInterval, binomialUpperTail, isViolated } from "../../../src/slo/binomial.ts";
 
 /** P(X ≥ k) for p = thousandths / 1000, in whole numbers until the very last division. */
 function exactUpperTail(k: number, n: number, thousandths: number): number {
@@ -92,5 +92,40 @@ describe("isViolated()", () => {
       expect(binomialUpperTail(bad, { n, p: 0.01 })).toBeLessThan(0.05);
       expect(binomialUpperTail(bad - 1, { n, p: 0.01 })).toBeGreaterThanOrEqual(0.05);
     }
+  });
+});
+
+describe("binomialInterval()", () => {
+  // As tables of the Clopper–Pearson interval have them.
+  test.each([
+    [0, 10, 0, 0.3085],
+    [10, 10, 0.6915, 1],
+    [5, 10, 0.1871, 0.8129],
+    [99, 100, 0.9455, 0.9997],
+    [9_900, 10_000, 0.98785, 0.99186],
+  ])("of %i in %i is %d to %d", (k, n, low, high) => {
+    const interval = binomialInterval(k, n);
+    expect(interval[0]).toBeCloseTo(low, 4);
+    expect(interval[1]).toBeCloseTo(high, 4);
+  });
+
+  test("holds the share that was seen, and at its ends so many are just so unlikely", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 5_000 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (n, share) => {
+          const k = Math.round(n * share);
+          const [low, high] = binomialInterval(k, n);
+          expect(low).toBeLessThanOrEqual(k / n);
+          expect(high).toBeGreaterThanOrEqual(k / n);
+          // Where all or nothing came true there is no tail beyond the end.
+          const lowTail = k > 0 ? binomialUpperTail(k, { n, p: low }) : 0.025;
+          const highTail = k < n ? 1 - binomialUpperTail(k + 1, { n, p: high }) : 0.025;
+          expect(lowTail).toBeCloseTo(0.025, 6);
+          expect(highTail).toBeCloseTo(0.025, 6);
+        },
+      ),
+    );
   });
 });
