@@ -16,7 +16,7 @@ import type { KeyRules } from "./configuration-references.ts";
 import { findReferenceProblems } from "./configuration-references.ts";
 import { normalizeApiUrl } from "./endpoint-url.ts";
 import { resolveShares } from "./guarantees.ts";
-import { CONFIGURATION_LIMITS, LiveConfiguration } from "./live-configuration.ts";
+import { LiveConfiguration } from "./live-configuration.ts";
 import type { LimitsMax } from "./tenant-limits.ts";
 
 export type ParsedConfiguration =
@@ -36,13 +36,7 @@ export function parseConfiguration(document: unknown, rules: KeyRules): ParsedCo
     ...findReferenceProblems(document, rules),
   ];
   if (!file.success || problems.length > 0) return { kind: "invalid", problems };
-  const configuration = LiveConfiguration.parse(resolve(file.data, rules));
-  // Every name that the schema lets through is ASCII, so characters are bytes.
-  const bytes = JSON.stringify(configuration).length;
-  const { bytesMax } = CONFIGURATION_LIMITS;
-  if (bytes <= bytesMax) return { kind: "ok", configuration };
-  const message = `expected at most ${bytesMax} bytes once resolved, found ${bytes}`;
-  return { kind: "invalid", problems: [{ path: [], message }] };
+  return { kind: "ok", configuration: LiveConfiguration.parse(resolve(file.data, rules)) };
 }
 
 function resolve(
@@ -52,7 +46,9 @@ function resolve(
   const classes = new Map([...Object.entries(BUILT_IN_CLASSES), ...targetsByClass(file)]);
   const tenants = [...file.tenants];
   const sharesByTenant = resolveShares(file);
+  const ownClasses = targetsByClass(file).map(([className, targets]) => ({ className, targets }));
   return {
+    ...(ownClasses.length > 0 && { classes: ownClasses }),
     models: [...file.models].map(([modelId, model]) => ({
       modelId,
       poolId: model.pool,

@@ -8,16 +8,18 @@ import { findBrokenReferences } from "./live-references.ts";
 import { SHARDS_MAX } from "./shard-allotments.ts";
 import { GUARANTEED_RATIO_MAX } from "./share.ts";
 
-/** How much one configuration may hold; one Durable Object keeps all of it in memory. */
+/** How much one configuration may hold; one Durable Object keeps it, a row for each thing. */
 export const CONFIGURATION_LIMITS = {
-  /** As JSON: it is one value in SQLite, which may have 2 MB. */
-  bytesMax: 1_500_000,
+  /** As JSON, all of it. */
+  bytesMax: 64_000_000,
+  /** As one JSON document. What is larger comes as lines, so that nobody holds all of it at once. */
+  documentBytesMax: 1_500_000,
   modelsMax: 256,
   poolsMax: 64,
   replicasPerPoolMax: 128,
   classesMax: 256,
-  tenantsMax: 4_000,
-  keysMax: 8_000,
+  tenantsMax: 10_000,
+  keysMax: 100_000,
   contextTokensMax: 10_000_000,
   weightMin: 0.01,
   weightMax: 1_000,
@@ -187,7 +189,20 @@ export const LiveKey = z.strictObject({
 });
 export type LiveKey = z.infer<typeof LiveKey>;
 
+const LiveClass = z.strictObject({
+  className: z.string().min(1).max(64),
+  targets: Targets,
+});
+
+/** What is there once in a configuration, and not by name. */
+export const LiveSettings = z.strictObject({
+  /** Classes of the file's own, for tenants that come later by the admin API. */
+  classes: z.array(LiveClass).max(CONFIGURATION_LIMITS.classesMax).exactOptional(),
+});
+export type LiveSettings = z.infer<typeof LiveSettings>;
+
 const Sections = z.strictObject({
+  ...LiveSettings.shape,
   models: z.array(LiveModel).max(CONFIGURATION_LIMITS.modelsMax),
   pools: z.array(LivePool).max(CONFIGURATION_LIMITS.poolsMax),
   tenants: z.array(LiveTenant).max(CONFIGURATION_LIMITS.tenantsMax),

@@ -1,11 +1,11 @@
-import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
+import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, test } from "vitest";
 import { decodeDecisions } from "../../src/pool/decision-lines.ts";
 import { replay } from "../../src/pool/decision-log.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { settingsOf } from "../../workers/settings.ts";
-import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
+import { aLiveConfiguration, applyConfiguration, tearDirectory } from "./support/configuration.ts";
 import { aGateway, becomesIdle, fetchGateway } from "./support/gateway.ts";
 import { connectReplica } from "./support/replica.ts";
 import { streamedAnswer } from "./support/upstream.ts";
@@ -32,9 +32,12 @@ async function liveVersion(): Promise<number> {
 
 describe("PUT /admin/v1/configuration", () => {
   test("makes a configuration live and answers with its version", async () => {
-    const configuration = aLiveConfiguration();
-    expect(await (await put({ configuration })).json()).toEqual({ version: 1 });
-    expect(await (await put({ configuration, expectedVersion: 1 })).json()).toEqual({ version: 2 });
+    const changes = { added: 4, changed: 0, removed: 0 };
+    const first = await put({ configuration: aLiveConfiguration() });
+    expect(await first.json()).toEqual({ version: 1, isChanged: true, changes });
+    const configuration = aLiveConfiguration({ model: { contextTokens: 4096 } });
+    const second = await put({ configuration, expectedVersion: 1 });
+    expect(await second.json()).toMatchObject({ version: 2, changes: { added: 0, changed: 1 } });
     expect(await liveVersion()).toBe(2);
   });
 
@@ -199,11 +202,8 @@ describe("/admin/v1", () => {
 
   test("a stored configuration that is torn can be replaced over the API", async () => {
     await applyConfiguration(aLiveConfiguration());
-    await runInDurableObject(env.DIRECTORY.getByName(DIRECTORY_NAME), (_object, state) => {
-      state.storage.sql.exec("UPDATE live_configuration SET document = '{'");
-    });
-    await abortAllDurableObjects();
-    expect(await (await put({ configuration: aLiveConfiguration() })).json()).toEqual({
+    await tearDirectory();
+    expect(await (await put({ configuration: aLiveConfiguration() })).json()).toMatchObject({
       version: 2,
     });
     expect((await callAdmin("/status")).status).toBe(200);

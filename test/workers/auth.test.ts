@@ -1,4 +1,4 @@
-import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
+import { reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, type MockInstance, test, vi } from "vitest";
 import {
@@ -11,7 +11,7 @@ import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { GatewayError } from "../../workers/gateway-error.ts";
 import { settingsOf } from "../../workers/settings.ts";
 import type { KeyWish } from "./support/configuration.ts";
-import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
+import { aLiveConfiguration, applyConfiguration, tearDirectory } from "./support/configuration.ts";
 
 const NOW_MS = 1_800_000_000_000;
 const settings = settingsOf(env);
@@ -23,14 +23,6 @@ const aKey = () => `sk-test-${crypto.randomUUID()}`;
 
 async function configure(...keys: KeyWish[]): Promise<void> {
   await applyConfiguration(aLiveConfiguration({ keys }));
-}
-
-/** Makes the Directory fail for real: what it has stored is torn. */
-async function breakDirectory(): Promise<void> {
-  await runInDurableObject(env.DIRECTORY.getByName(DIRECTORY_NAME), (_object, state) => {
-    state.storage.sql.exec("UPDATE live_configuration SET document = '{'");
-  });
-  await abortAllDurableObjects();
 }
 
 /** The tenant of a key, or the code of the error. */
@@ -184,7 +176,7 @@ describe("authenticate(), while the Directory is away", () => {
     const key = aKey();
     await configure({ key });
     expect(await authenticateWith(bearer(key))).toBe("tenant-a");
-    await breakDirectory();
+    await tearDirectory();
     const endsAtMs = NOW_MS + ACCESS_LAST_GOOD_MS;
     expect(await authenticateWith(bearer(key), { nowMs: endsAtMs - 1 })).toBe("tenant-a");
     expect(await authenticateWith(bearer(key), { nowMs: endsAtMs })).toBe("not_configured");
@@ -199,7 +191,7 @@ describe("authenticate(), while the Directory is away", () => {
     const key = aKey();
     await configure({ key });
     await authenticateWith(bearer(key));
-    await breakDirectory();
+    await tearDirectory();
     const staleMs = NOW_MS + ACCESS_FRESH_MS;
     for (const nowMs of [staleMs, staleMs + 1, staleMs + ACCESS_RETRY_MS - 1]) {
       // oxlint-disable-next-line no-await-in-loop -- one request after the other
@@ -210,7 +202,7 @@ describe("authenticate(), while the Directory is away", () => {
 
   test("tells a key that it never met to come again, not that it is wrong", async () => {
     await configure();
-    await breakDirectory();
+    await tearDirectory();
     const refused = authenticate(new Headers(bearer(aKey())), env, settings, NOW_MS);
     await expect(refused).rejects.toMatchObject({
       problem: { code: "not_configured", retryAfterMs: 1000 },

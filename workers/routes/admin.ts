@@ -1,35 +1,23 @@
 import type { Context } from "hono";
 import { Hono } from "hono";
-import * as z from "zod";
 import { PoolId } from "../../src/protocol/ids.ts";
-import { validate } from "../../src/protocol/validation.ts";
-import { CONFIGURATION_LIMITS, LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import { verifyBearer } from "../auth.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
-import { orThrow, readJsonObject } from "../json-body.ts";
 import { settingsOf } from "../settings.ts";
+import { configurationRoutes } from "./admin-configuration.ts";
 import { exportUsage } from "./usage-export.ts";
-
-const ApplyRequest = z.strictObject({
-  configuration: LiveConfiguration,
-  /** Refuses to replace any version but this one, so that two operators cannot undo each other. */
-  expectedVersion: z.int().min(0).exactOptional(),
-});
-
-/** What stands around the configuration in an `ApplyRequest`. */
-const ENVELOPE_BYTES_MAX = 1_000;
 
 /** `/admin/v1`: makes a configuration live and tells how the pools are. Needs the admin key. */
 export const adminRoutes = new Hono<EdgeContext>()
   .use(async (c, next) => {
     verifyBearer(c.req.raw.headers, settingsOf(c.env).adminKey);
+    c.set("actor", "bootstrap");
     await next();
   })
-  .put("/configuration", applyConfiguration)
-  .all("/configuration", () => errorResponse({ code: "method_not_allowed" }, { allow: "PUT" }))
+  .route("/configuration", configurationRoutes)
   .get("/status", describeStatus)
   .all("/status", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
   .get("/tenants/:tenant/usage", exportUsage)
@@ -42,22 +30,6 @@ export const adminRoutes = new Hono<EdgeContext>()
   .all("/pools/:pool/decisions", () =>
     errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }),
   );
-
-/** Answers with the new version, or with `version_conflict` and the version that is live. */
-async function applyConfiguration(c: Context<EdgeContext>): Promise<Response> {
-  const body = await readJsonObject(c.req.raw, CONFIGURATION_LIMITS.bytesMax + ENVELOPE_BYTES_MAX);
-  const { configuration, expectedVersion } = orThrow(validate(ApplyRequest, body));
-  const applied = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).apply(
-    configuration,
-    expectedVersion,
-  );
-  if (applied.kind === "applied") return c.json({ version: applied.version });
-  throw new GatewayError({
-    code: "version_conflict",
-    message: `Expected version ${expectedVersion} to be live, found version ${applied.version}`,
-    param: "expectedVersion",
-  });
-}
 
 /** Answers with the live version and every pool. A pool whose object is away does not hide the others. */
 async function describeStatus(c: Context<EdgeContext>): Promise<Response> {

@@ -60,9 +60,16 @@ describe("parseConfiguration()", () => {
           limits: { concurrency: 64, requests_per_minute: 1200, tokens_per_minute: 400k, tokens_per_month: 2G }
         constructor: { keys: [], models: [chat-8b], class: interactive }
     `);
+    const voice = {
+      ttft: { percentileRatio: 0.99, limitMs: 300, perPromptTokenMs: 0.2 },
+      tpot: { percentileRatio: 0.999, limitMs: 25 },
+      e2e: { percentileRatio: 0.95, limitMs: 8000 },
+      tbtMaxMs: 200,
+    };
     expect(parsed).toEqual({
       kind: "ok",
       configuration: {
+        classes: [{ className: "voice", targets: voice }],
         models: [
           {
             modelId: "chat-8b",
@@ -88,12 +95,7 @@ describe("parseConfiguration()", () => {
             tenantId: "acme",
             modelIds: ["chat-8b", "org/tiny"],
             className: "voice",
-            targets: {
-              ttft: { percentileRatio: 0.99, limitMs: 300, perPromptTokenMs: 0.2 },
-              tpot: { percentileRatio: 0.999, limitMs: 25 },
-              e2e: { percentileRatio: 0.95, limitMs: 8000 },
-              tbtMaxMs: 200,
-            },
+            targets: voice,
             shares: [{ poolId: "gpus", weight: 4, guaranteedRatio: 0.2, band: 2 }],
             concurrencyMax: 64,
             requestsPerMinuteMax: 1200,
@@ -401,21 +403,6 @@ describe("parseConfiguration()", () => {
       `pools.local.replicas: expected a list of 1 to ${replicasPerPoolMax} replicas, found a list`,
     ]);
     expect(problemsWith("pools.local.replicas", replicas.slice(1))).toEqual([]);
-  });
-
-  test("refuses what is too large to be stored as one value", () => {
-    const { tenantsMax, bytesMax } = CONFIGURATION_LIMITS;
-    const models = ["a", "b"].map((id) => id.padEnd(256, "x"));
-    const tenant = { keys: [], models, class: "chat" };
-    const [problem, ...others] = problemsOf({
-      models: Object.fromEntries(models.map((id) => [id, { context: 1, pool: "local" }])),
-      pools: { local: { engine: "sluice", replicas: [{ url: "http://gpu:1" }] } },
-      tenants: Object.fromEntries(
-        Array.from({ length: tenantsMax }, (_, index) => [`t${index}`, tenant]),
-      ),
-    });
-    expect(problem).toContain(`: expected at most ${bytesMax} bytes once resolved, found `);
-    expect(others).toEqual([]);
   });
 
   test("counts the keys of all tenants against one bound", () => {
