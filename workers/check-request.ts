@@ -1,7 +1,7 @@
 import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
 import type { Operation, RequestOutline } from "../src/protocol/operation.ts";
-import type { LiveModel } from "../src/tenants/live-configuration.ts";
+import type { LiveModel, TenantAccess } from "../src/tenants/live-configuration.ts";
 import type { RequestPricing } from "../src/tenants/model-price.ts";
 import { shareOf } from "../src/tenants/share.ts";
 import { authenticate } from "./auth.ts";
@@ -30,9 +30,11 @@ export async function checkRequest(
   edge: { readonly env: Env; readonly settings: Settings },
 ): Promise<CheckedRequest> {
   const { operation, requestId, record } = opened;
-  const access = await authenticate(request.headers, edge.env, edge.settings, record.arrivedAtMs);
+  const nowMs = record.arrivedAtMs;
+  const access = await authenticate(request.headers, { ...edge, nowMs, scope: "inference" });
   const { tenant, keyName } = access;
   record.tenantId = tenant.tenantId;
+  refuseForeignClass(access);
 
   const uploadBeginsAtMs = Date.now();
   const body = await readRequestBody(request, operation);
@@ -73,6 +75,13 @@ export async function checkRequest(
       edge.settings,
     ),
   };
+}
+
+/** A key that is for certain classes is not for its tenant's others. */
+function refuseForeignClass({ tenant, classNames }: TenantAccess): void {
+  if (classNames === undefined || classNames.includes(tenant.className)) return;
+  const message = `The API key may not use the class '${tenant.className}': expected one of ${classNames.join(", ")}`;
+  throw new GatewayError({ code: "permission_denied", message });
 }
 
 /** A prompt and each of its answers fit the context together, whatever maximum is asked for. */

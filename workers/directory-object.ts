@@ -3,9 +3,18 @@ import { LabelCounts } from "../src/base/label-counts.ts";
 import type { MetricFamily, MetricName } from "../src/base/metric-text.ts";
 import { metricFamily, NO_LABELS } from "../src/base/metric-text.ts";
 import type { PoolId, TenantId } from "../src/protocol/ids.ts";
-import type { LivePool, TenantAccess } from "../src/tenants/live-configuration.ts";
+import type { LivePool, LiveTenant, TenantAccess } from "../src/tenants/live-configuration.ts";
 import type { ConfigurationChanges } from "../src/tenants/configuration-changes.ts";
 import { OTHER_REQUEST_LABELS, REQUEST_LABELS_MAX } from "../src/protocol/request-labels.ts";
+import type { KeyPermissions } from "../src/tenants/live-configuration.ts";
+import type { TenantChange, TenantVerdict } from "./change-tenant.ts";
+import { changeTenant } from "./change-tenant.ts";
+import type { Desk, KeyPlace, KeyVerdict } from "./key-desk.ts";
+import { issueKey, revokeKey, rotateKey } from "./key-desk.ts";
+import type { AuditEntry } from "./stored-audit.ts";
+import { StoredAudit } from "./stored-audit.ts";
+import type { KeyRecord } from "./stored-keys.ts";
+import { StoredKeys } from "./stored-keys.ts";
 import { ConfigurationUpload } from "./configuration-upload.ts";
 import type { Env } from "./env.ts";
 import { findAccess } from "./stored-access.ts";
@@ -48,6 +57,12 @@ export interface PoolAnswer {
   readonly pool: LivePool;
 }
 
+const STALE_ACCESSES: MetricName = {
+  name: "gw_stale_accesses_total",
+  type: "counter",
+  help: "Requests that came while the Directory was away and their key had to be asked for",
+};
+
 export type KeyLookup =
   | { readonly kind: "known"; readonly access: TenantAccess }
   | { readonly kind: "unknown" }
@@ -71,8 +86,11 @@ export interface DirectorySummary {
 export class DirectoryObject extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
   readonly #stored: StoredConfiguration;
+  readonly #keys: StoredKeys;
+  readonly #audit: StoredAudit;
   readonly #requests = new LabelCounts(REQUEST_LABELS_MAX, OTHER_REQUEST_LABELS);
   #unknownParameters = 0;
+  #staleAccesses = 0;
   #uploads = 0;
   #lastStage = 0;
 
@@ -80,6 +98,8 @@ export class DirectoryObject extends DurableObject<Env> {
     super(state, env);
     this.#storage = state.storage;
     this.#stored = new StoredConfiguration(state.storage.sql);
+    this.#keys = new StoredKeys(state.storage.sql);
+    this.#audit = new StoredAudit(state.storage.sql);
     clearStages(state.storage.sql);
   }
 
@@ -122,17 +142,84 @@ export class DirectoryObject extends DurableObject<Env> {
     return compareVersions(this.#storage.sql, versions, countMax);
   }
 
+  /** Adds, changes or removes one tenant, which makes a version. */
+  async changeTenant(
+    change: TenantChange,
+    wish: Omit<CommitWish, "action">,
+  ): Promise<TenantVerdict> {
+    const stage = this.#stage(false);
+    try {
+      return changeTenant(change, { configuration: this.#stored, stage }, wish, Date.now());
+    } finally {
+      stage.discard();
+    }
+  }
+
+  /** Lists tenants by name, those behind `after`. */
+  async tenants(after: string, countMax: number): Promise<LiveTenant[]> {
+    return this.#stored.tenants(after, countMax);
+  }
+
+  async tenant(tenantId: TenantId): Promise<LiveTenant | undefined> {
+    this.#stored.frame();
+    const entry = this.#stored.find("tenant", tenantId)?.entry;
+    return entry?.kind === "tenant" ? entry.thing : undefined;
+  }
+
+  /** Issues a key to a tenant. */
+  async issueKey(
+    place: Omit<KeyPlace, "nowMs"> & { readonly hash: string },
+    permissions: KeyPermissions,
+  ): Promise<KeyVerdict> {
+    return this.#atDesk("key.create", place, (desk, dated) =>
+      issueKey(desk, { ...dated, hash: place.hash }, permissions),
+    );
+  }
+
+  /** Issues a key in the place of another one, which ends `overlapMs` later. */
+  async rotateKey(
+    place: Omit<KeyPlace, "nowMs">,
+    successor: Parameters<typeof rotateKey>[2],
+  ): Promise<KeyVerdict> {
+    return this.#atDesk("key.rotate", place, (desk, dated) => rotateKey(desk, dated, successor));
+  }
+
+  /** Ends a key at once and for good. */
+  async revokeKey(place: Omit<KeyPlace, "nowMs">): Promise<KeyVerdict> {
+    return this.#atDesk("key.revoke", place, revokeKey);
+  }
+
+  /** Lists a tenant's keys by name, those behind `after`; undefined for a tenant that is not there. */
+  async listKeys(
+    tenantId: TenantId,
+    after: string,
+    countMax: number,
+  ): Promise<KeyRecord[] | undefined> {
+    if (!(await this.hasTenant(tenantId))) return undefined;
+    return this.#keys.list(tenantId, after, countMax, Date.now());
+  }
+
+  /** Lists what was done by the admin API, newest first, those deeds before one. */
+  async audit(before: number, countMax: number): Promise<AuditEntry[]> {
+    return this.#audit.list(before, countMax);
+  }
+
   /** Takes what an edge has counted of its requests since it sent last. Kept in memory, as of this life. */
-  async countRequests({ requests, unknownParameters }: CountedRequests): Promise<void> {
-    this.#requests.addAll(requests);
-    this.#unknownParameters += unknownParameters;
+  async countRequests(counted: CountedRequests): Promise<void> {
+    this.#requests.addAll(counted.requests);
+    this.#unknownParameters += counted.unknownParameters;
+    this.#staleAccesses += counted.staleAccesses;
+    this.#keys.noteUses(counted.usedKeys, Date.now());
   }
 
   /** Tells all edges' requests in numbers, for Prometheus. */
   async metrics(): Promise<MetricFamily[]> {
     const samples = this.#requests.list().map(([labels, value]) => ({ labels, value }));
-    const unknown = [{ labels: NO_LABELS, value: this.#unknownParameters }];
-    return [metricFamily(REQUESTS, samples), metricFamily(UNKNOWN_PARAMETERS, unknown)];
+    return [
+      metricFamily(REQUESTS, samples),
+      metricFamily(UNKNOWN_PARAMETERS, [{ labels: NO_LABELS, value: this.#unknownParameters }]),
+      metricFamily(STALE_ACCESSES, [{ labels: NO_LABELS, value: this.#staleAccesses }]),
+    ];
   }
 
   /** Tells whose key this is. Models, targets and limits come along, so that one call is enough. */
@@ -167,8 +254,35 @@ export class DirectoryObject extends DurableObject<Env> {
     };
   }
 
+  /** Does something about a key, and writes it down with it. */
+  #atDesk(
+    action: string,
+    place: Omit<KeyPlace, "nowMs">,
+    act: (desk: Desk, dated: KeyPlace) => KeyVerdict,
+  ): KeyVerdict {
+    this.#stored.frame();
+    return this.#storage.transactionSync(() => {
+      const nowMs = Date.now();
+      const desk = { configuration: this.#stored, keys: this.#keys };
+      const verdict = act(desk, { ...place, nowMs });
+      if (verdict.kind === "done") {
+        const { tenantId, name, actor } = place;
+        const details = verdict.key.name === name ? "" : `new key ${verdict.key.name}`;
+        this.#audit.add({ actor, action, subject: `${tenantId}/${name}`, details }, nowMs);
+      }
+      return verdict;
+    });
+  }
+
   #stage(isWhole: boolean): StagedChange {
     this.#lastStage += 1;
-    return new StagedChange(this.#storage, this.#stored, { stage: this.#lastStage, isWhole });
+    return new StagedChange(this.#storage, this.#stored, {
+      stage: this.#lastStage,
+      isWhole,
+      onApplied: ({ version, atMs, actor, action, reason }) => {
+        this.#audit.add({ actor, action, subject: `version ${version}`, details: reason }, atMs);
+        this.#keys.prune();
+      },
+    });
   }
 }

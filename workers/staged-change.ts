@@ -6,7 +6,7 @@ import { findStagedProblems } from "./staged-problems.ts";
 import type { SqlChange } from "./stored-changes.ts";
 import { listChanges } from "./stored-changes.ts";
 import type { SqlRow, StoredConfiguration } from "./stored-configuration.ts";
-import type { Authorship } from "./stored-versions.ts";
+import type { Authorship, VersionRecord } from "./stored-versions.ts";
 import { digestOfRow, readSqlRow } from "./stored-configuration.ts";
 
 /** A row without a value takes away what is live under its name. */
@@ -48,16 +48,23 @@ export class StagedChange {
   readonly #stage: number;
   /** Whether what is not staged is to go. */
   readonly #isWhole: boolean;
+  readonly #onApplied: (record: VersionRecord) => void;
 
   constructor(
     storage: DurableObjectStorage,
     stored: StoredConfiguration,
-    options: { readonly stage: number; readonly isWhole: boolean },
+    options: {
+      readonly stage: number;
+      readonly isWhole: boolean;
+      /** Called within the transaction: what it writes is there with the version or not at all. */
+      readonly onApplied: (record: VersionRecord) => void;
+    },
   ) {
     this.#storage = storage;
     this.#stored = stored;
     this.#stage = options.stage;
     this.#isWhole = options.isWhole;
+    this.#onApplied = options.onApplied;
   }
 
   /** Takes a row in, or throws because it is not what its kind should be, or is there already. */
@@ -158,7 +165,9 @@ export class StagedChange {
     const version = liveVersion + 1;
     const pastBytes = this.#moveLive(version);
     const counts = this.#stored.countRows();
-    this.#stored.versions.add({ version, atMs: nowMs, counts, changes, ...authorship }, pastBytes);
+    const record = { version, atMs: nowMs, counts, changes, ...authorship };
+    this.#stored.versions.add(record, pastBytes);
+    this.#onApplied(record);
     this.#stored.forget();
     return { kind: "applied", version, changes };
   }

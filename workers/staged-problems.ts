@@ -68,12 +68,25 @@ function findKeyProblems(sql: SqlStorage, stage: number): string[] {
     stage,
     PROBLEMS_MAX,
   );
+  const issued = sql.exec<{ tenant_id: string; name: string }>(
+    `SELECT tenant_id, name FROM staged_rows AS key
+      WHERE stage = ?1 AND kind = 'key' AND value IS NOT NULL AND EXISTS
+        (SELECT 1 FROM issued_keys AS other WHERE other.tenant_id = key.tenant_id
+          AND other.name = key.name AND other.id <> key.id)
+      LIMIT ?2`,
+    stage,
+    PROBLEMS_MAX,
+  );
   return [
     ...[...homeless].map(
       ({ tenant_id, name }) => `expected the tenant '${tenant_id}' of the key '${name}' to exist`,
     ),
     ...[...twins].map(
       ({ tenant_id, name }) => `expected one key '${name}' of the tenant '${tenant_id}', found two`,
+    ),
+    ...[...issued].map(
+      ({ tenant_id, name }) =>
+        `expected another name for the key '${name}' of the tenant '${tenant_id}': the admin API has issued one of that name`,
     ),
   ];
 }

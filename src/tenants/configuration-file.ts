@@ -1,9 +1,10 @@
 import * as z from "zod";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
+import { KEY_SCOPE_NOTATION, parseKeyScope } from "./key-scope.ts";
 import { PRICE_MICROS_MAX } from "./model-price.ts";
 import { parseMicros } from "./money.ts";
-import { countNotation, mappingOf, notation, section, textNotation } from "./notation.ts";
+import { countNotation, listOf, mappingOf, notation, section, textNotation } from "./notation.ts";
 import { isSecretName } from "./secret-name.ts";
 import { parseDateAtMs, parseDurationMs, parseRatio } from "./units.ts";
 
@@ -158,6 +159,9 @@ export const KeySection = section({
   key: textNotation(API_KEY_NOTATION, parseApiKey).exactOptional(),
   not_before: DateAtMs.exactOptional(),
   expires: DateAtMs.exactOptional(),
+  scopes: listOf("scopes", textNotation(KEY_SCOPE_NOTATION, parseKeyScope)).exactOptional(),
+  models: listOf("models", ModelName).exactOptional(),
+  classes: listOf("classes", Name).exactOptional(),
 });
 export type KeySection = z.infer<typeof KeySection>;
 

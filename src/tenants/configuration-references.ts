@@ -47,6 +47,7 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
     ...repeats(keys.flatMap((key) => hashOf(key, rules))),
     ...keys.flatMap((key) => formProblems(key, rules)),
     ...keys.flatMap(validityProblems),
+    ...tenants.flatMap(keyLimitProblems),
     ...tooManyKeys(keys),
     ...findOvercommittedPools({ models, tenants }),
     ...tenants.flatMap((tenant) => unpricedModels(tenant, models)),
@@ -142,6 +143,22 @@ function validityProblems(key: Part): ConfigurationProblem[] {
   );
   if (from === undefined || to === undefined || from < to) return [];
   return [{ path: expires.path, message: "expected a day after not_before" }];
+}
+
+/** A key may use less than its tenant, never more, and it may not say the same thing twice. */
+function keyLimitProblems(tenant: Part): ConfigurationProblem[] {
+  const models = mentionsOf(itemsOf(child(tenant, "models"))).map(({ name }) => name);
+  const own = [child(tenant, "class"), ...itemsOf(child(tenant, "classes"))];
+  const classes = mentionsOf(own).map(({ name }) => name);
+  return itemsOf(child(tenant, "keys")).flatMap((key) => {
+    const lists = ["scopes", "models", "classes"].map((name) => itemsOf(child(key, name)));
+    const [, keyModels = [], keyClasses = []] = lists;
+    return [
+      ...unresolved("model of its tenant", keyModels, models),
+      ...unresolved("class of its tenant", keyClasses, classes),
+      ...lists.flatMap((list) => repeats(list)),
+    ];
+  });
 }
 
 function tooManyKeys(keys: readonly Part[]): ConfigurationProblem[] {

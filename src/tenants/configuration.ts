@@ -84,8 +84,7 @@ function resolve(
         hash: key.hash ?? hashOf(key, hashKey),
         tenantId,
         name: key.name,
-        ...(key.not_before !== undefined && { notBeforeAtMs: key.not_before }),
-        ...(key.expires !== undefined && { expiresAtMs: key.expires }),
+        ...permissionsOf(key),
       })),
     ),
   };
@@ -148,6 +147,16 @@ function limitsMaxOf(limits: LimitsSection = {}): LimitsMax {
     ...(tokens !== undefined && { tokensPerMinuteMax: tokens }),
     ...(tokensOfMonth !== undefined && { tokensPerMonthMax: tokensOfMonth }),
     ...(spendMicros !== undefined && { spendPerMonthMaxMicros: spendMicros }),
+  };
+}
+
+function permissionsOf({ not_before, expires, scopes, models, classes }: KeySection) {
+  return {
+    ...(not_before !== undefined && { notBeforeAtMs: not_before }),
+    ...(expires !== undefined && { expiresAtMs: expires }),
+    ...(scopes !== undefined && { scopes }),
+    ...(models !== undefined && { modelIds: models }),
+    ...(classes !== undefined && { classNames: classes }),
   };
 }
 

@@ -2,6 +2,8 @@ import * as z from "zod";
 import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
 import { ANSWER_MS_MAX } from "../slo/answer-span.ts";
 import { EndpointUrl } from "./endpoint-url.ts";
+import type { KeyScope } from "./key-scope.ts";
+import { KEY_SCOPES } from "./key-scope.ts";
 import { ModelPrice } from "./model-price.ts";
 import { isSecretName } from "./secret-name.ts";
 import { findBrokenReferences } from "./live-references.ts";
@@ -179,13 +181,29 @@ export const LiveTenant = z.strictObject({
 });
 export type LiveTenant = z.infer<typeof LiveTenant>;
 
+/** What a key may be used for, and when. */
+export const KeyPermissions = z.strictObject({
+  notBeforeAtMs: z.number().exactOptional(),
+  expiresAtMs: z.number().exactOptional(),
+  /** Absent: `DEFAULT_KEY_SCOPES`. */
+  scopes: z.array(z.enum(KEY_SCOPES)).min(1).max(KEY_SCOPES.length).exactOptional(),
+  /** Of its tenant's models only these; absent: all of them. */
+  modelIds: z.array(ModelId).min(1).max(CONFIGURATION_LIMITS.modelsMax).exactOptional(),
+  /** Of its tenant's classes only these; absent: all of them. */
+  classNames: z
+    .array(z.string().min(1).max(64))
+    .min(1)
+    .max(CONFIGURATION_LIMITS.classesMax)
+    .exactOptional(),
+});
+export type KeyPermissions = z.infer<typeof KeyPermissions>;
+
 export const LiveKey = z.strictObject({
   /** HMAC-SHA-256 of the key under the pepper, 64 hex digits. */
   hash: z.string().regex(/^[0-9a-f]{64}$/),
   tenantId: TenantId,
   name: z.string().min(1).max(64),
-  notBeforeAtMs: z.number().exactOptional(),
-  expiresAtMs: z.number().exactOptional(),
+  ...KeyPermissions.shape,
 });
 export type LiveKey = z.infer<typeof LiveKey>;
 
@@ -227,8 +245,12 @@ export interface TenantAccess {
   readonly keyName: string;
   /** The hash under which the key was found, so that the asker can compare it in constant time. */
   readonly keyHash: string;
-  /** The tenant's models, in the tenant's order. */
+  /** What the key may be used for. */
+  readonly scopes: readonly KeyScope[];
+  /** The tenant's models that the key may use, in the tenant's order. */
   readonly models: readonly LiveModel[];
+  /** The classes that the key may use; absent: all of its tenant's. */
+  readonly classNames?: readonly string[];
   readonly notBeforeAtMs?: number;
   readonly expiresAtMs?: number;
   readonly configurationVersion: number;

@@ -179,7 +179,7 @@ describe("GET /admin/v1/pools/{pool}/decisions", () => {
 describe("/admin/v1", () => {
   test("is closed to every key but its own", async () => {
     await applyConfiguration(aLiveConfiguration());
-    for (const bearer of [replicaSecret, "sk-test-tenant-a", `${adminKey}x`, adminKey.slice(1)]) {
+    for (const bearer of [replicaSecret, "sk-nobody", `${adminKey}x`, adminKey.slice(1)]) {
       for (const path of ["/status", "/pools/local", "/pools/local/decisions"]) {
         // oxlint-disable-next-line no-await-in-loop -- one after the other
         const response = await callAdmin(path, {}, bearer);

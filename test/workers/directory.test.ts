@@ -36,6 +36,7 @@ describe("DirectoryObject", () => {
         tenant: configuration.tenants[0],
         keyName: "key-1",
         keyHash: hashOfKey(TEST_KEY),
+        scopes: ["inference", "usage"],
         models: configuration.models,
         expiresAtMs: 7,
         configurationVersion: 1,

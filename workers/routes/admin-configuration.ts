@@ -12,6 +12,7 @@ import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { orThrow, readJsonObject } from "../json-body.ts";
 import { readJsonLines } from "../read-lines.ts";
+import { limitInQuery, numberInQuery, readQuery } from "./admin-query.ts";
 
 const LINES = "application/x-ndjson";
 const REASON_CHARACTERS_MAX = 500;
@@ -25,7 +26,7 @@ const Reason = z.string().max(REASON_CHARACTERS_MAX);
 const Version = z.int().min(0).max(VERSION_MAX);
 
 /** How a change is made, beside what is changed. */
-const ChangeOptions = {
+export const ChangeOptions = {
   /** Refuses to replace any version but this one, so that two operators cannot undo each other. */
   expectedVersion: Version.exactOptional(),
   /** For the history. */
@@ -35,26 +36,20 @@ const ChangeOptions = {
 const ApplyRequest = z.strictObject({ configuration: LiveConfiguration, ...ChangeOptions });
 const RollbackRequest = z.strictObject({ version: Version.min(1), ...ChangeOptions });
 
-const digits = z
-  .string()
-  .regex(/^\d{1,9}$/)
-  .transform(Number);
-const limit = (max: number) => digits.pipe(z.int().min(1).max(max));
-
 const ApplyQuery = z.strictObject({
-  expectedVersion: digits.exactOptional(),
+  expectedVersion: numberInQuery(VERSION_MAX).exactOptional(),
   reason: Reason.exactOptional(),
 });
 const HistoryQuery = z.strictObject({
-  before: digits.default(VERSION_MAX),
-  limit: limit(HISTORY_MAX).default(HISTORY_MAX),
+  before: numberInQuery(VERSION_MAX).default(VERSION_MAX),
+  limit: limitInQuery(HISTORY_MAX),
 });
 const DiffQuery = z.strictObject({
-  from: digits,
-  to: digits.exactOptional(),
-  limit: limit(CHANGES_MAX).default(CHANGES_MAX),
+  from: numberInQuery(VERSION_MAX),
+  to: numberInQuery(VERSION_MAX).exactOptional(),
+  limit: limitInQuery(CHANGES_MAX),
 });
-const PreviewQuery = z.strictObject({ limit: limit(CHANGES_MAX).default(CHANGES_MAX) });
+const PreviewQuery = z.strictObject({ limit: limitInQuery(CHANGES_MAX) });
 
 /** `/admin/v1/configuration`: what is live, what was, and how it is changed. */
 export const configurationRoutes = new Hono<EdgeContext>()
@@ -81,14 +76,14 @@ async function applyConfiguration(c: Context<EdgeContext>): Promise<Response> {
 
 /** Answers with what a configuration would change if it were applied now. */
 async function previewConfiguration(c: Context<EdgeContext>): Promise<Response> {
-  const query = orThrow(validate(PreviewQuery, c.req.query()));
+  const query = readQuery(PreviewQuery, c.req.query());
   const { things } = await readConfiguration(c, {});
   const preview = await uploadConfiguration(things, c.env, (upload) => upload.preview(query.limit));
   return c.json(preview);
 }
 
 async function compareVersions(c: Context<EdgeContext>): Promise<Response> {
-  const { from, limit: countMax, ...query } = orThrow(validate(DiffQuery, c.req.query()));
+  const { from, limit: countMax, ...query } = readQuery(DiffQuery, c.req.query());
   const directory = c.env.DIRECTORY.getByName(DIRECTORY_NAME);
   const to = query.to ?? (await directory.summary()).version;
   const changes = await directory.compare({ from, to }, countMax);
@@ -97,7 +92,7 @@ async function compareVersions(c: Context<EdgeContext>): Promise<Response> {
 }
 
 async function listVersions(c: Context<EdgeContext>): Promise<Response> {
-  const query = orThrow(validate(HistoryQuery, c.req.query()));
+  const query = readQuery(HistoryQuery, c.req.query());
   const versions = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).history(
     query.before,
     query.limit,
@@ -129,7 +124,7 @@ async function readConfiguration(
   lineOptions?: { readonly expectedVersion?: number },
 ): Promise<SentConfiguration> {
   if (c.req.header("content-type")?.split(";")[0]?.trim() === LINES) {
-    const options = lineOptions ?? orThrow(validate(ApplyQuery, c.req.query()));
+    const options = lineOptions ?? readQuery(ApplyQuery, c.req.query());
     return { things: readThings(c.req.raw), ...options };
   }
   const bytesMax = CONFIGURATION_LIMITS.documentBytesMax + ENVELOPE_BYTES_MAX;

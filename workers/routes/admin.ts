@@ -1,29 +1,30 @@
 import type { Context } from "hono";
 import { Hono } from "hono";
 import { PoolId } from "../../src/protocol/ids.ts";
-import { verifyBearer } from "../auth.ts";
+import { authenticateAdmin } from "../auth.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { settingsOf } from "../settings.ts";
 import { configurationRoutes } from "./admin-configuration.ts";
-import { exportUsage } from "./usage-export.ts";
+import { NumberPage, readQuery } from "./admin-query.ts";
+import { tenantRoutes } from "./admin-tenants.ts";
 
-/** `/admin/v1`: makes a configuration live and tells how the pools are. Needs the admin key. */
+/** `/admin/v1`: makes a configuration live and tells how the pools are. Needs the admin key, or one of scope `admin`. */
 export const adminRoutes = new Hono<EdgeContext>()
   .use(async (c, next) => {
-    verifyBearer(c.req.raw.headers, settingsOf(c.env).adminKey);
-    c.set("actor", "bootstrap");
+    const settings = settingsOf(c.env);
+    const nowMs = c.var.arrivedAtMs;
+    c.set("actor", await authenticateAdmin(c.req.raw.headers, { env: c.env, settings, nowMs }));
     await next();
   })
   .route("/configuration", configurationRoutes)
   .get("/status", describeStatus)
   .all("/status", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
-  .get("/tenants/:tenant/usage", exportUsage)
-  .all("/tenants/:tenant/usage", () =>
-    errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }),
-  )
+  .route("/tenants", tenantRoutes)
+  .get("/audit", listDeeds)
+  .all("/audit", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
   .get("/pools/:pool", describePool)
   .all("/pools/:pool", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
   .get("/pools/:pool/decisions", explainPool)
@@ -43,6 +44,12 @@ async function describeStatus(c: Context<EdgeContext>): Promise<Response> {
     ...(status.status === "fulfilled" ? status.value : { isAway: true, replicas: [] }),
   }));
   return c.json({ mode, configurationVersion: version, pools });
+}
+
+/** Answers with what was done by this API, newest first. */
+async function listDeeds(c: Context<EdgeContext>): Promise<Response> {
+  const { before, limit } = readQuery(NumberPage, c.req.query());
+  return c.json({ entries: await c.env.DIRECTORY.getByName(DIRECTORY_NAME).audit(before, limit) });
 }
 
 /** Answers with one pool as it is now, its tenants of the last minutes included. */

@@ -21,6 +21,7 @@ function anAccess(keyHash: string, configurationVersion = 1): TenantAccess {
     },
     keyName: "prod",
     keyHash,
+    scopes: ["inference"],
     models: [],
     configurationVersion,
   };

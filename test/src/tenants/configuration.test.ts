@@ -294,7 +294,6 @@ describe("parseConfiguration()", () => {
     ["tenants.acme.classes", ["chat"]],
     ["tenants.acme.overload", []],
     ["tenants.acme.cache", {}],
-    ["tenants.acme.keys.0.scopes", []],
   ])("refuses %s by name, since ignoring it would break a promise", (path, value) => {
     const key = path.split(".").at(-1) ?? "";
     expect(problemsWith(path, value)).toEqual([`${path}: '${key}' is not supported yet`]);
@@ -403,6 +402,31 @@ describe("parseConfiguration()", () => {
       `pools.local.replicas: expected a list of 1 to ${replicasPerPoolMax} replicas, found a list`,
     ]);
     expect(problemsWith("pools.local.replicas", replicas.slice(1))).toEqual([]);
+  });
+
+  test("takes over what a key is limited to", () => {
+    const key = `{ name: app, key: sk-limited, scopes: [usage], models: [tiny], classes: [chat] }`;
+    const text = `
+      models: { tiny: { context: 1k, pool: local }, big: { context: 1k, pool: local } }
+      pools: { local: { engine: sluice, replicas: [{ url: http://gpu:1 }] } }
+      tenants: { acme: { models: [tiny, big], class: chat, keys: [${key}] } }`;
+    expect(parse(text)).toMatchObject({
+      configuration: {
+        keys: [{ scopes: ["usage"], modelIds: ["tiny"], classNames: ["chat"] }],
+      },
+    });
+  });
+
+  test.each([
+    ["scopes", ["root"], 'scopes[0]: expected a scope: inference, usage, admin, found "root"'],
+    ["scopes", [], "scopes: expected a list of at least one of its scopes, found an empty list"],
+    ["scopes", ["usage", "usage"], "scopes[1]: is there twice: first at"],
+    ["models", ["other"], 'models[0]: expected the name of a model of its tenant, found "other"'],
+    ["classes", ["bulk"], 'classes[0]: expected the name of a class of its tenant, found "bulk"'],
+  ])("refuses a key whose %s are %j", (name, value, problem) => {
+    const [found = "", ...others] = problemsWith(`tenants.acme.keys.0.${name}`, value);
+    expect(found.replaceAll(/\.(\d)/g, "[$1]")).toContain(problem);
+    expect(others).toEqual([]);
   });
 
   test("counts the keys of all tenants against one bound", () => {
