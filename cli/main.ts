@@ -7,13 +7,23 @@ import { applyCommand } from "./commands/apply.ts";
 import { buildCommand } from "./commands/build.ts";
 import { checkCommand } from "./commands/check.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
+import { diffCommand, historyCommand, rollbackCommand } from "./commands/history.ts";
+import { keysCommand } from "./commands/keys.ts";
+import { tenantsCommand } from "./commands/tenants.ts";
 import { upCommand } from "./commands/up.ts";
+import { usageCommand } from "./commands/usage.ts";
 import { PACKAGE_ROOT } from "./wrangler.ts";
 
 const COMMANDS: readonly Command[] = [
   upCommand,
   checkCommand,
   applyCommand,
+  diffCommand,
+  historyCommand,
+  rollbackCommand,
+  tenantsCommand,
+  keysCommand,
+  usageCommand,
   hashKeyCommand,
   buildCommand,
 ];

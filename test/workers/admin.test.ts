@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, test } from "vitest";
 import { decodeDecisions } from "../../src/pool/decision-lines.ts";
 import { replay } from "../../src/pool/decision-log.ts";
+import type { KeyScope } from "../../src/tenants/key-scope.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { settingsOf } from "../../workers/settings.ts";
 import { aLiveConfiguration, applyConfiguration, tearDirectory } from "./support/configuration.ts";
@@ -13,6 +14,7 @@ import { streamedAnswer } from "./support/upstream.ts";
 afterEach(reset);
 
 const { adminKey, replicaSecret } = settingsOf(env);
+const ADMIN: KeyScope[] = ["admin"];
 const ENDPOINT_URL = "http://127.0.0.1:9101";
 
 function callAdmin(path: string, init: RequestInit = {}, bearer = adminKey): Promise<Response> {
@@ -190,6 +192,19 @@ describe("/admin/v1", () => {
     const anonymous = await fetchGateway("/admin/v1/configuration", { method: "PUT", body: "{}" });
     expect(await anonymous.json()).toMatchObject({ error: { code: "missing_api_key" } });
     expect(await liveVersion()).toBe(1);
+  });
+
+  test("tells an administrator who asks without end to wait, and no other", async () => {
+    const keys = ["alice", "bob"].map((name) => ({ key: `sk-${name}`, name, scopes: ADMIN }));
+    await applyConfiguration(aLiveConfiguration({ keys }));
+    const answers = await Promise.all(
+      Array.from({ length: 150 }, () => callAdmin("/nothing", {}, "sk-alice")),
+    );
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused.length).toBeLessThanOrEqual(50);
+    expect(refused[0]?.headers.get("retry-after-ms")).toMatch(/^\d+$/);
+    expect((await callAdmin("/status", {}, "sk-bob")).status).toBe(200);
   });
 
   test("answers a wrong method with the right ones, and an unknown path in the envelope", async () => {

@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import { Hono } from "hono";
+import { TokenBuckets } from "../../src/base/token-buckets.ts";
 import { PoolId } from "../../src/protocol/ids.ts";
 import { authenticateAdmin } from "../auth.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
@@ -11,12 +12,25 @@ import { configurationRoutes } from "./admin-configuration.ts";
 import { NumberPage, readQuery } from "./admin-query.ts";
 import { tenantRoutes } from "./admin-tenants.ts";
 
+/** Of one administrator at one isolate: more than people and their programs need. */
+const ADMIN_RATE = { burst: 100, perSecond: 20 };
+const ADMINS_MAX = 1_000;
+
+// One per isolate: it is to keep the Directory, which is one, from a program that runs wild.
+const adminRates = new TokenBuckets(ADMIN_RATE, ADMINS_MAX);
+
 /** `/admin/v1`: makes a configuration live and tells how the pools are. Needs the admin key, or one of scope `admin`. */
 export const adminRoutes = new Hono<EdgeContext>()
   .use(async (c, next) => {
     const settings = settingsOf(c.env);
     const nowMs = c.var.arrivedAtMs;
-    c.set("actor", await authenticateAdmin(c.req.raw.headers, { env: c.env, settings, nowMs }));
+    const actor = await authenticateAdmin(c.req.raw.headers, { env: c.env, settings, nowMs });
+    c.set("actor", actor);
+    const retryAfterMs = adminRates.take(actor, nowMs);
+    if (retryAfterMs !== undefined) {
+      const message = "Too many requests to the admin API";
+      throw new GatewayError({ code: "rate_limit_exceeded", message, retryAfterMs });
+    }
     await next();
   })
   .route("/configuration", configurationRoutes)
