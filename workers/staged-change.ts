@@ -187,8 +187,8 @@ export class StagedChange {
     this.#sql.exec(
       `DELETE FROM staged_rows WHERE stage = ? AND EXISTS
         (SELECT 1 FROM live_rows AS live WHERE live.kind = staged_rows.kind AND live.id = staged_rows.id
-          AND live.tenant_id IS staged_rows.tenant_id AND live.name IS staged_rows.name
-          AND live.value = staged_rows.value AND live.digest = staged_rows.digest)`,
+          AND +live.tenant_id IS staged_rows.tenant_id AND +live.name IS staged_rows.name
+          AND +live.value = staged_rows.value AND +live.digest = staged_rows.digest)`,
       this.#stage,
     );
   }

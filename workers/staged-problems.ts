@@ -57,7 +57,8 @@ function findKeyProblems(sql: SqlStorage, stage: number): string[] {
   const twins = sql.exec<{ tenant_id: string; name: string }>(
     `SELECT tenant_id, name FROM staged_rows AS key
       WHERE stage = ?1 AND kind = 'key' AND value IS NOT NULL AND (
-        EXISTS (SELECT 1 FROM staged_rows AS other WHERE stage = ?1 AND kind = 'key'
+        EXISTS (SELECT 1 FROM staged_rows AS other INDEXED BY staged_rows_names
+          WHERE stage = ?1 AND kind = 'key'
           AND other.tenant_id = key.tenant_id AND other.name = key.name AND other.id <> key.id
           AND other.value IS NOT NULL)
         OR EXISTS (SELECT 1 FROM live_rows AS other WHERE kind = 'key'

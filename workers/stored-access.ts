@@ -7,7 +7,7 @@ import { readSqlRow } from "./stored-configuration.ts";
 type KeyRow = SqlRow & { tenant_value: string; tenant_digest: string; ends_at_ms: number | null };
 
 /** Everything in it is found by a primary key, however many keys and tenants there are. */
-const QUERY = `
+export const ACCESS_QUERY = `
 SELECT key.*, tenant.value AS tenant_value, tenant.digest AS tenant_digest, ends_at_ms FROM (
   SELECT kind, id, tenant_id, name, value, digest FROM live_rows WHERE kind = 'key' AND id = ?1
   UNION ALL
@@ -23,7 +23,7 @@ export function findAccess(
   frame: Frame,
   keyHash: string,
 ): TenantAccess | undefined {
-  const [row] = sql.exec<KeyRow>(QUERY, keyHash).toArray();
+  const [row] = sql.exec<KeyRow>(ACCESS_QUERY, keyHash).toArray();
   if (row === undefined || row.tenant_id === null) return undefined;
   const key = readSqlRow(row);
   const { tenant_id: id, tenant_value: value, tenant_digest: digest } = row;

@@ -13,7 +13,7 @@ import { NumberPage, readQuery } from "./admin-query.ts";
 import { tenantRoutes } from "./admin-tenants.ts";
 
 /** Of one administrator at one isolate: more than people and their programs need. */
-const ADMIN_RATE = { burst: 100, perSecond: 20 };
+const ADMIN_RATE = { burst: 200, perSecond: 50 };
 const ADMINS_MAX = 1_000;
 
 // One per isolate: it is to keep the Directory, which is one, from a program that runs wild.
