@@ -1,5 +1,7 @@
 import * as z from "zod";
+import { thingsOf, toThingLine } from "../src/tenants/configuration-rows.ts";
 import type { LiveConfiguration } from "../src/tenants/live-configuration.ts";
+import { CONFIGURATION_LIMITS } from "../src/tenants/live-configuration.ts";
 import { abortAfter } from "./abort-after.ts";
 import { CommandFailure, messageOf } from "./command.ts";
 
@@ -9,7 +11,40 @@ export interface AdminAccess {
   readonly adminKey: string;
 }
 
-const Applied = z.object({ version: z.int() });
+/** How many things became what. */
+const ChangeCounts = z.object({ added: z.int(), changed: z.int(), removed: z.int() });
+
+/** A version that is live, and what made it so. */
+export const Applied = z.object({
+  version: z.int(),
+  /** False where what was applied was live already. */
+  isChanged: z.boolean(),
+  changes: ChangeCounts.optional(),
+});
+export type Applied = z.infer<typeof Applied>;
+
+/** What differs between two configurations. */
+export const Changes = z.object({
+  counts: ChangeCounts,
+  changes: z.array(
+    z.object({
+      kind: z.string(),
+      name: z.string(),
+      change: z.enum(["added", "changed", "removed"]),
+      fields: z
+        .array(
+          z.object({
+            path: z.string(),
+            before: z.string().optional(),
+            after: z.string().optional(),
+          }),
+        )
+        .optional(),
+    }),
+  ),
+  problems: z.array(z.string()).default([]),
+});
+export type Changes = z.infer<typeof Changes>;
 
 /** What the gateway says of itself to its administrator, as far as the command line asks. */
 export const GatewayStatus = z.object({
@@ -52,34 +87,56 @@ const SloPage = z.object({ data: z.array(SloReport), has_more: z.boolean() });
 const Envelope = z.object({ error: z.object({ message: z.string() }) });
 
 const ANSWER_WITHIN_MS = 10_000;
+/** A hundred thousand keys take their time to be sent and compared. */
+const APPLIED_WITHIN_MS = 120_000;
+const KEYS_IN_DOCUMENT_MAX = 1_000;
 
-/**
- * Makes a configuration the live one and returns its version. With `expectedVersion` only if that
- * is the live version still. Throws `CommandFailure` with the gateway's own reason.
- */
+/** How a configuration is applied. */
+export interface ApplyOptions {
+  /** Only if that is the live version still. */
+  readonly expectedVersion?: number;
+  /** For the history. */
+  readonly reason?: string;
+}
+
+/** A request to the admin API. */
+interface AdminRequest {
+  readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly body?: object;
+  /** Instead of `body`: a body in lines. */
+  readonly lines?: string;
+  readonly withinMs?: number;
+}
+
+/** Makes a configuration the live one. Throws `CommandFailure` with the gateway's own reason. */
 export async function applyConfiguration(
   access: AdminAccess,
   configuration: LiveConfiguration,
-  expectedVersion: number | undefined,
-): Promise<number> {
-  const body = { configuration, ...(expectedVersion === undefined ? {} : { expectedVersion }) };
-  const answer = await callAdmin(access, "/configuration", {
-    method: "PUT",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(body),
-  });
-  return Applied.parse(answer).version;
+  options: ApplyOptions = {},
+): Promise<Applied> {
+  const request = toRequest(configuration, { ...options });
+  return callAdmin(access, "/configuration", Applied, { ...request, method: "PUT" });
+}
+
+/** Asks what a configuration would change. Throws as `applyConfiguration` does. */
+export async function previewConfiguration(
+  access: AdminAccess,
+  configuration: LiveConfiguration,
+): Promise<Changes> {
+  const request = toRequest(configuration, {});
+  return callAdmin(access, "/configuration/diff", Changes, { ...request, method: "POST" });
 }
 
 /** Has a pool take nothing in any more, and refuse who waits. Throws as `applyConfiguration` does. */
 export async function closePool(access: AdminAccess, poolId: string): Promise<void> {
   const path = `/pools/${encodeURIComponent(poolId)}/closed`;
-  await callAdmin(access, path, { method: "PUT", headers: {} });
+  await callAdmin(access, path, z.unknown(), { method: "PUT" });
 }
 
 /** Asks which version is live and which replicas are there. Throws as `applyConfiguration` does. */
 export async function fetchStatus(access: AdminAccess): Promise<GatewayStatus> {
-  return GatewayStatus.parse(await callAdmin(access, "/status", { method: "GET", headers: {} }));
+  return callAdmin(access, "/status", GatewayStatus);
 }
 
 /** Asks how the promises to one tenant are kept, or to all. Throws as `applyConfiguration` does. */
@@ -87,34 +144,83 @@ export async function fetchSlo(
   access: AdminAccess,
   tenant: string | undefined,
 ): Promise<SloReport[]> {
-  const ask = (query: string) => callAdmin(access, `/slo?${query}`, { method: "GET", headers: {} });
-  if (tenant !== undefined) {
-    return [SloReport.parse(await ask(new URLSearchParams({ tenant }).toString()))];
-  }
+  if (tenant !== undefined)
+    return [await callAdmin(access, "/slo", SloReport, { query: { tenant } })];
   const reports: SloReport[] = [];
   let hasMore = true;
   while (hasMore) {
     const after = reports.at(-1)?.tenant ?? "";
     // oxlint-disable-next-line no-await-in-loop -- where a page begins the one before says
-    const page = SloPage.parse(await ask(new URLSearchParams({ after }).toString()));
+    const page = await callAdmin(access, "/slo", SloPage, { query: { after } });
     reports.push(...page.data);
     hasMore = page.has_more && page.data.length > 0;
   }
   return reports;
 }
 
-async function callAdmin(
+/** Asks the admin API for something. Throws `CommandFailure` with the gateway's own reason. */
+export async function callAdmin<Schema extends z.ZodType>(
+  access: AdminAccess,
+  path: string,
+  schema: Schema,
+  request: AdminRequest = {},
+): Promise<z.output<Schema>> {
+  const answer = schema.safeParse(await exchange(access, path, request));
+  if (answer.success) return answer.data;
+  throw new CommandFailure(
+    `The gateway at ${access.gatewayUrl} answered what this version of sluice does not understand`,
+  );
+}
+
+/** Writes a name of the user's as a part of a path. */
+export function inPath(name: string): string {
+  return encodeURIComponent(name);
+}
+
+/** Large configurations go in lines, so that the gateway never holds all of one. */
+function toRequest(
+  configuration: LiveConfiguration,
+  { expectedVersion, reason }: ApplyOptions,
+): AdminRequest {
+  const withinMs = APPLIED_WITHIN_MS;
+  const options = {
+    ...(expectedVersion !== undefined && { expectedVersion }),
+    ...(reason !== undefined && { reason }),
+  };
+  const body = { configuration, ...options };
+  const isSmall =
+    configuration.keys.length <= KEYS_IN_DOCUMENT_MAX &&
+    Buffer.byteLength(JSON.stringify(body)) <= CONFIGURATION_LIMITS.documentBytesMax;
+  if (isSmall) return { body, withinMs };
+  return {
+    lines: [...thingsOf(configuration)].map(toThingLine).join("\n"),
+    query: options,
+    withinMs,
+  };
+}
+
+async function exchange(
   { gatewayUrl, adminKey }: AdminAccess,
   path: string,
-  init: { method: string; headers: Record<string, string>; body?: string },
+  { method = "GET", query = {}, body, lines, withinMs = ANSWER_WITHIN_MS }: AdminRequest,
 ): Promise<unknown> {
-  const url = `${gatewayUrl}/admin/v1${path}`;
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) parameters.set(name, String(value));
+  }
+  const url = `${gatewayUrl}/admin/v1${path}${parameters.size === 0 ? "" : `?${parameters.toString()}`}`;
+  const text = lines ?? (body === undefined ? undefined : JSON.stringify(body));
+  const contentType = lines === undefined ? "application/json" : "application/x-ndjson";
   let response: Response;
   try {
     response = await fetch(url, {
-      ...init,
-      headers: { ...init.headers, authorization: `Bearer ${adminKey}` },
-      signal: abortAfter(ANSWER_WITHIN_MS),
+      method,
+      headers: {
+        authorization: `Bearer ${adminKey}`,
+        ...(text !== undefined && { "content-type": contentType }),
+      },
+      ...(text !== undefined && { body: text }),
+      signal: abortAfter(withinMs),
     });
   } catch (error) {
     // fetch's own message says no more than that it failed; the cause says why.

@@ -72,6 +72,19 @@ export function countFlag(
 /** A TCP port as a flag gives it. */
 export const portNumber = wholeNumber(1, PORT_MAX);
 
+/** A flag that takes names with commas between them. */
+export function listFlag(valueName: string, meaning: string) {
+  return z
+    .string()
+    .transform((text) => text.split(",").map((name) => name.trim()))
+    .refine(
+      (names) => names.every((name) => name !== ""),
+      "Expected names with commas between them",
+    )
+    .optional()
+    .register(FLAG_HELP, { valueName, meaning });
+}
+
 /** A flag that is there or not. */
 export function flagSwitch(meaning: string) {
   return z.boolean().default(false).register(FLAG_HELP, { meaning });

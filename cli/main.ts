@@ -10,13 +10,23 @@ import { doctorCommand } from "./commands/doctor.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
 import { schemaCommand } from "./commands/schema.ts";
 import { sloCommand } from "./commands/slo.ts";
+import { diffCommand, historyCommand, rollbackCommand } from "./commands/history.ts";
+import { keysCommand } from "./commands/keys.ts";
+import { tenantsCommand } from "./commands/tenants.ts";
 import { upCommand } from "./commands/up.ts";
+import { usageCommand } from "./commands/usage.ts";
 import { PACKAGE_ROOT } from "./wrangler.ts";
 
 const COMMANDS: readonly Command[] = [
   upCommand,
   checkCommand,
   applyCommand,
+  diffCommand,
+  historyCommand,
+  rollbackCommand,
+  tenantsCommand,
+  keysCommand,
+  usageCommand,
   hashKeyCommand,
   doctorCommand,
   schemaCommand,

@@ -1,19 +1,23 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import { AccessCache } from "../src/tenants/access-cache.ts";
-import type { TenantAccess } from "../src/tenants/live-configuration.ts";
+import { checksumOf, splitApiKey } from "../src/tenants/api-key.ts";
+import type { KeyScope } from "../src/tenants/key-scope.ts";
+import type { TenantAccess } from "../src/tenants/tenant-access.ts";
 import type { KeyLookup } from "./directory-object.ts";
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
+import { keyUses } from "./key-uses.ts";
 import { logLine } from "./log.ts";
+import { requestCounts } from "./request-counts.ts";
 import type { Settings } from "./settings.ts";
 
 /** Keys of ours are far shorter; a longer one is junk and costs no hash and no look-up. */
 const API_KEY_LENGTH_MAX = 512;
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
 
-/** Begins the keys of `sluice.local.yaml`, which everyone can read. */
-const DEMO_KEY_PREFIX = "sk-sluice-demo-";
+/** Begins whatever can be a key of a tenant; the secrets of the gateway itself begin otherwise. */
+const KEY_PREFIX = "sk-";
 
 /** A Directory that takes longer than this counts as away: TTFT runs meanwhile. */
 const LOOKUP_TIMEOUT_MS = 2_000;
@@ -21,24 +25,58 @@ const LOOKUP_TIMEOUT_MS = 2_000;
 /** What a client is told to wait before it tries again when we cannot tell whose key it is. */
 const RETRY_AFTER_MS = 1_000;
 
+/** Who changes something with the secret of the Worker. */
+const BOOTSTRAP_ACTOR = "bootstrap";
+
 // One per isolate, not per request: most requests then need no look-up at all.
 const cache = new AccessCache();
+
+/** Where a request is authenticated, and what for. */
+export interface AuthenticationWish {
+  readonly env: Env;
+  readonly settings: Settings;
+  readonly nowMs: number;
+  /** What the key must be allowed to do. */
+  readonly scope: KeyScope;
+}
 
 /**
  * Tells which tenant a request's API key (`Authorization: Bearer` or `x-api-key`) belongs to.
  *
- * Throws `missing_api_key` or `invalid_api_key`, and `not_configured` while the Directory cannot
- * say; `permission_denied` where a page asks that is none of the tenant's. The key itself is hashed at once and
- * goes nowhere.
+ * Throws `missing_api_key` or `invalid_api_key`, `permission_denied` where the key or the page that it comes
+ * from may not do this, and `not_configured` while the Directory cannot say. The key itself is hashed at once
+ * and goes nowhere.
  */
 export async function authenticate(
   headers: Headers,
-  env: Env,
-  settings: Settings,
-  nowMs: number,
+  wish: AuthenticationWish,
 ): Promise<TenantAccess> {
-  const apiKey = readBearer(headers);
-  if (settings.mode === "production" && apiKey.startsWith(DEMO_KEY_PREFIX)) throw invalidApiKey();
+  return authenticateKey(headers, readBearer(headers), wish);
+}
+
+/** Whoever runs the gateway, by the secret of the Worker or by a key with scope `admin`; throws likewise. */
+export async function authenticateAdmin(
+  headers: Headers,
+  wish: Omit<AuthenticationWish, "scope">,
+): Promise<string> {
+  const bearer = readBearer(headers);
+  if (isSameSecret(bearer, wish.settings.adminKey)) return BOOTSTRAP_ACTOR;
+  // The Directory may be what has to be mended, and nobody needs to ask it about this one.
+  if (!bearer.startsWith(KEY_PREFIX)) throw invalidApiKey();
+  const { tenant, keyName } = await authenticateKey(headers, bearer, {
+    ...wish,
+    scope: "admin",
+  });
+  return `${tenant.tenantId}/${keyName}`;
+}
+
+async function authenticateKey(
+  headers: Headers,
+  apiKey: string,
+  { env, settings, nowMs, scope }: AuthenticationWish,
+): Promise<TenantAccess> {
+  // Local mode has keys that people have thought of, the demo keys among them.
+  if (settings.mode === "production" && !isMadeHere(apiKey, settings)) throw invalidApiKey();
   const keyHash = createHmac("sha256", settings.keyPepper).update(apiKey).digest("hex");
 
   const access = await findAccess(keyHash, env, nowMs);
@@ -50,7 +88,21 @@ export async function authenticate(
     throw invalidApiKey("The API key has expired");
   }
   refuseForeignPage(headers, access);
-  return access;
+  keyUses.note(keyHash, nowMs);
+  if (access.scopes.includes(scope)) return access;
+  const found = access.scopes.join(", ");
+  const message = `The API key may not do this: expected the scope ${scope}, found ${found}`;
+  throw new GatewayError({ code: "permission_denied", message });
+}
+
+/** Whether a key ends as those do that are made with our pepper: all others are junk. */
+function isMadeHere(apiKey: string, { keyPepper }: Settings): boolean {
+  const parts = splitApiKey(apiKey);
+  if (parts === undefined) return false;
+  const expected = checksumOf(parts.body, (text) =>
+    createHmac("sha256", keyPepper).update(text).digest("base64url"),
+  );
+  return isSameSecret(parts.checksum, expected);
 }
 
 /** A key that pages use is in their source for everyone to read; its tenant says which pages those are. */
@@ -114,6 +166,7 @@ function lastGoodAccess(keyHash: string, nowMs: number, reason: string): TenantA
   const access = cache.recallLastGood(keyHash, nowMs);
   // Revocations do not reach this edge meanwhile, so somebody has to hear of it.
   logLine("error", "directory-away", { reason, isServed: access !== undefined });
+  requestCounts.countStaleAccess();
   if (access !== undefined) return access;
   throw new GatewayError({
     code: "not_configured",

@@ -1,6 +1,7 @@
 import { assert } from "../src/base/assert.ts";
 import type { RequestOutline } from "../src/protocol/operation.ts";
-import type { LiveModel, TenantAccess } from "../src/tenants/live-configuration.ts";
+import type { LiveModel } from "../src/tenants/live-configuration.ts";
+import type { TenantAccess } from "../src/tenants/tenant-access.ts";
 import type { RequestPricing } from "../src/tenants/model-price.ts";
 import { costMaxOf } from "../src/tenants/model-price.ts";
 import { ladderBehind, ladderWithin } from "../src/tenants/overload-step.ts";

@@ -2,7 +2,8 @@ import { canonicalRequest, isDeterministic } from "../src/prompt-cache/answer-ke
 import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
 import type { Operation, RequestOutline } from "../src/protocol/operation.ts";
-import type { LiveModel, LiveTenant, TenantAccess } from "../src/tenants/live-configuration.ts";
+import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
+import type { TenantAccess } from "../src/tenants/tenant-access.ts";
 import { isNamed } from "../src/tenants/live-configuration.ts";
 import { authenticate } from "./auth.ts";
 import type { CallRecord, CheckedRequest } from "./call.ts";
@@ -39,7 +40,8 @@ export async function checkRequest(
   edge: { readonly env: Env; readonly settings: Settings },
 ): Promise<CheckedRequest> {
   const { operation, requestId, record } = opened;
-  const access = await authenticate(request.headers, edge.env, edge.settings, record.arrivedAtMs);
+  const nowMs = record.arrivedAtMs;
+  const access = await authenticate(request.headers, { ...edge, nowMs, scope: "inference" });
   const { tenant, keyName } = access;
   record.tenantId = tenant.tenantId;
 
@@ -53,6 +55,7 @@ export async function checkRequest(
   if (model === undefined) throw new GatewayError({ code: "model_not_found", param: "model" });
   record.modelId = model.modelId;
   const promise = promiseOf(request.headers, outline, tenant);
+  refuseForeignClass(access, promise.className);
 
   const prompts = outline.prompts.map(promptSizeOf);
   refuseOverlong(prompts, model.contextTokens, operation);
@@ -97,6 +100,15 @@ function answerOf(
     return undefined;
   const canonical = canonicalRequest(json, members);
   return canonical === undefined ? undefined : { path, canonical };
+}
+
+/** A key that is for certain classes is not for its tenant's others. */
+function refuseForeignClass({ classNames }: TenantAccess, className: string): void {
+  if (classNames === undefined || classNames.includes(className)) return;
+  throw new GatewayError({
+    code: "permission_denied",
+    message: `The API key may not use the class '${className}': expected one of ${classNames.join(", ")}`,
+  });
 }
 
 /** The models that a request may be sent to instead: not in another model's tokens, nor what it cannot hold. */

@@ -1,30 +1,37 @@
-import { createHash } from "node:crypto";
 import { DurableObject } from "cloudflare:workers";
 import { LabelCounts } from "../src/base/label-counts.ts";
 import type { MetricFamily, MetricName } from "../src/base/metric-text.ts";
 import { metricFamily, NO_LABELS } from "../src/base/metric-text.ts";
 import type { PoolId, TenantId } from "../src/protocol/ids.ts";
-import type { LivePool, LiveTenant, TenantAccess } from "../src/tenants/live-configuration.ts";
-import { CONFIGURATION_LIMITS, LiveConfiguration } from "../src/tenants/live-configuration.ts";
-import { fallbackModelsOf } from "../src/tenants/overload-step.ts";
+import type { LivePool, LiveTenant } from "../src/tenants/live-configuration.ts";
+import type { TenantAccess } from "../src/tenants/tenant-access.ts";
+import type { ConfigurationChanges } from "../src/tenants/configuration-changes.ts";
 import { OTHER_REQUEST_LABELS, REQUEST_LABELS_MAX } from "../src/protocol/request-labels.ts";
+import type { KeyPermissions } from "../src/tenants/live-configuration.ts";
+import type { TenantChange, TenantVerdict } from "./change-tenant.ts";
+import { changeTenant } from "./change-tenant.ts";
+import type { Desk, KeyPlace, KeyVerdict } from "./key-desk.ts";
+import { issueKey, revokeKey, rotateKey } from "./key-desk.ts";
+import type { AuditEntry } from "./stored-audit.ts";
+import { StoredAudit } from "./stored-audit.ts";
+import type { KeyRecord } from "./stored-keys.ts";
+import { StoredKeys } from "./stored-keys.ts";
+import { ConfigurationUpload } from "./configuration-upload.ts";
 import { CacheGenerations } from "./cache-generations.ts";
 import type { Env } from "./env.ts";
+import { findAccess } from "./stored-access.ts";
+import { compareVersions } from "./stored-changes.ts";
+import { StoredConfiguration } from "./stored-configuration.ts";
+import type { Applied, CommitWish } from "./staged-change.ts";
+import type { VersionRecord } from "./stored-versions.ts";
+import { clearStages, StagedChange } from "./staged-change.ts";
 import type { CountedRequests } from "./request-counts.ts";
 
 /** The one object of its class: `env.DIRECTORY.getByName(DIRECTORY_NAME)`. */
 export const DIRECTORY_NAME = "directory";
 
-/** Raised when what is stored changes its shape. */
-const FORMAT = 1;
-
-const SCHEMA = `CREATE TABLE IF NOT EXISTS live_configuration (
-  only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-  version INTEGER NOT NULL,
-  format INTEGER NOT NULL,
-  digest TEXT NOT NULL,
-  document TEXT NOT NULL
-)`;
+/** Configurations that may be on their way at once, and what is told to whoever comes then. */
+const UPLOADS_MAX = 4;
 
 const REQUESTS: MetricName = {
   name: "gw_requests_total",
@@ -38,9 +45,25 @@ const UNKNOWN_PARAMETERS: MetricName = {
   help: "Parameters of requests that the API does not have, and that replicas were given all the same",
 };
 
-export type Applied =
-  | { readonly kind: "applied"; readonly version: number }
-  | { readonly kind: "conflict"; readonly version: number };
+/** A way to send a configuration, unless there are as many on their way as there may be. */
+export type UploadAnswer =
+  | { readonly kind: "open"; readonly upload: ConfigurationUpload }
+  | { readonly kind: "busy" };
+
+/** What became of a wish to go back: there is such a version no more, or there never was. */
+export type RolledBack = Applied | { readonly kind: "unknown-version" };
+
+/** A pool's part of the configuration, and the version that brought it. */
+export interface PoolAnswer {
+  readonly version: number;
+  readonly pool: LivePool;
+}
+
+const STALE_ACCESSES: MetricName = {
+  name: "gw_stale_accesses_total",
+  type: "counter",
+  help: "Requests that came while the Directory was away and their key had to be asked for",
+};
 
 export type KeyLookup =
   | { readonly kind: "known"; readonly access: TenantAccess }
@@ -57,183 +80,220 @@ export interface DirectorySummary {
   readonly keyCount: number;
 }
 
-interface Directory {
-  readonly version: number;
-  readonly configuration: LiveConfiguration;
-  readonly accessByKeyHash: ReadonlyMap<string, Omit<TenantAccess, "cacheGeneration">>;
-}
-
-type StoredRow = { version: number; format: number; digest: string; document: string };
-
 /**
- * The single writer of the live configuration: it holds one version, replaces it whole, and answers
- * who a key belongs to. A stored document that is torn, or of another program, is never served: the
- * look-ups throw until a good one is applied.
+ * The single writer of the live configuration: it keeps each version as what it changed, makes one live in
+ * a single transaction, and answers who a key belongs to by one look-up. What is stored torn, or by another
+ * program, is never served: the look-ups throw until a good configuration is applied.
  */
 export class DirectoryObject extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
   readonly #generations: CacheGenerations;
+  readonly #stored: StoredConfiguration;
+  readonly #keys: StoredKeys;
+  readonly #audit: StoredAudit;
   readonly #requests = new LabelCounts(REQUEST_LABELS_MAX, OTHER_REQUEST_LABELS);
   #unknownParameters = 0;
-  #directory: Directory | undefined;
+  #staleAccesses = 0;
+  #uploads = 0;
+  #lastStage = 0;
 
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
     this.#storage = state.storage;
-    this.#storage.sql.exec(SCHEMA);
     this.#generations = new CacheGenerations(state.storage.sql);
+    this.#stored = new StoredConfiguration(state.storage.sql);
+    this.#keys = new StoredKeys(state.storage.sql);
+    this.#audit = new StoredAudit(state.storage.sql);
+    clearStages(state.storage.sql);
   }
 
-  /**
-   * Replaces the configuration, unless `expectedVersion` is given and another one is live. Throws
-   * when the document is not a valid configuration or too large; the old one then stays.
-   */
-  async apply(configuration: LiveConfiguration, expectedVersion?: number): Promise<Applied> {
-    const document = JSON.stringify(LiveConfiguration.parse(configuration));
-    const { bytesMax } = CONFIGURATION_LIMITS;
-    if (new TextEncoder().encode(document).length > bytesMax) {
-      throw new RangeError(`The configuration exceeds ${bytesMax} bytes`);
+  /** Lets a whole configuration be sent, which replaces the live one when it is committed. */
+  async upload(): Promise<UploadAnswer> {
+    if (this.#uploads >= UPLOADS_MAX) return { kind: "busy" };
+    this.#uploads += 1;
+    const onEnd = (): void => {
+      this.#uploads -= 1;
+    };
+    return { kind: "open", upload: new ConfigurationUpload({ stage: this.#stage(true), onEnd }) };
+  }
+
+  /** Makes a former version live again, under a new number. */
+  async rollBack(version: number, wish: Omit<CommitWish, "action">): Promise<RolledBack> {
+    if (this.#stored.versions.find(version) === undefined) return { kind: "unknown-version" };
+    const stage = this.#stage(true);
+    try {
+      stage.addVersion(version);
+      return stage.commit({ ...wish, action: `rollback to ${version}` }, Date.now());
+    } finally {
+      stage.discard();
     }
-    return this.#storage.transactionSync(() => {
-      const liveVersion = this.#storedRow()?.version ?? 0;
-      if (expectedVersion !== undefined && expectedVersion !== liveVersion) {
-        return { kind: "conflict", version: liveVersion };
-      }
-      const version = liveVersion + 1;
-      this.#storage.sql.exec(
-        "INSERT OR REPLACE INTO live_configuration VALUES (1, ?, ?, ?, ?)",
-        version,
-        FORMAT,
-        digestOf(version, document),
-        document,
-      );
-      this.#directory = undefined;
-      return { kind: "applied", version };
-    });
+  }
+
+  /** Lists versions, newest first, those before one. */
+  async history(before: number, countMax: number): Promise<VersionRecord[]> {
+    return this.#stored.versions.list(before, countMax);
+  }
+
+  /** Tells what differs between two versions; undefined when one of them is not kept. */
+  async compare(
+    versions: { readonly from: number; readonly to: number },
+    countMax: number,
+  ): Promise<ConfigurationChanges | undefined> {
+    const known = [versions.from, versions.to].map((version) =>
+      this.#stored.versions.find(version),
+    );
+    if (known.includes(undefined)) return undefined;
+    return compareVersions(this.#storage.sql, versions, countMax);
+  }
+
+  /** Adds, changes or removes one tenant, which makes a version. */
+  async changeTenant(
+    change: TenantChange,
+    wish: Omit<CommitWish, "action">,
+  ): Promise<TenantVerdict> {
+    const stage = this.#stage(false);
+    try {
+      return changeTenant(change, { configuration: this.#stored, stage }, wish, Date.now());
+    } finally {
+      stage.discard();
+    }
+  }
+
+  /** Lists tenants by name, those behind `after`. */
+  async tenants(after: string, countMax: number): Promise<LiveTenant[]> {
+    return this.#stored.tenants(after, countMax);
+  }
+
+  async tenant(tenantId: TenantId): Promise<LiveTenant | undefined> {
+    this.#stored.frame();
+    const entry = this.#stored.find("tenant", tenantId)?.entry;
+    return entry?.kind === "tenant" ? entry.thing : undefined;
+  }
+
+  /** Issues a key to a tenant. */
+  async issueKey(
+    place: Omit<KeyPlace, "nowMs"> & { readonly hash: string },
+    permissions: KeyPermissions,
+  ): Promise<KeyVerdict> {
+    return this.#atDesk("key.create", place, (desk, dated) =>
+      issueKey(desk, { ...dated, hash: place.hash }, permissions),
+    );
+  }
+
+  /** Issues a key in the place of another one, which ends `overlapMs` later. */
+  async rotateKey(
+    place: Omit<KeyPlace, "nowMs">,
+    successor: Parameters<typeof rotateKey>[2],
+  ): Promise<KeyVerdict> {
+    return this.#atDesk("key.rotate", place, (desk, dated) => rotateKey(desk, dated, successor));
+  }
+
+  /** Ends a key at once and for good. */
+  async revokeKey(place: Omit<KeyPlace, "nowMs">): Promise<KeyVerdict> {
+    return this.#atDesk("key.revoke", place, revokeKey);
+  }
+
+  /** Lists a tenant's keys by name, those behind `after`; undefined for a tenant that is not there. */
+  async listKeys(
+    tenantId: TenantId,
+    after: string,
+    countMax: number,
+  ): Promise<KeyRecord[] | undefined> {
+    if (!(await this.hasTenant(tenantId))) return undefined;
+    return this.#keys.list(tenantId, after, countMax, Date.now());
+  }
+
+  /** Lists what was done by the admin API, newest first, those deeds before one. */
+  async audit(before: number, countMax: number): Promise<AuditEntry[]> {
+    return this.#audit.list(before, countMax);
   }
 
   /** Takes what an edge has counted of its requests since it sent last. Kept in memory, as of this life. */
-  async countRequests({ requests, unknownParameters }: CountedRequests): Promise<void> {
-    this.#requests.addAll(requests);
-    this.#unknownParameters += unknownParameters;
+  async countRequests(counted: CountedRequests): Promise<void> {
+    this.#requests.addAll(counted.requests);
+    this.#unknownParameters += counted.unknownParameters;
+    this.#staleAccesses += counted.staleAccesses;
+    this.#keys.noteUses(counted.usedKeys, Date.now());
   }
 
   /** Tells all edges' requests in numbers, for Prometheus. */
   async metrics(): Promise<MetricFamily[]> {
     const samples = this.#requests.list().map(([labels, value]) => ({ labels, value }));
-    const unknown = [{ labels: NO_LABELS, value: this.#unknownParameters }];
-    return [metricFamily(REQUESTS, samples), metricFamily(UNKNOWN_PARAMETERS, unknown)];
+    return [
+      metricFamily(REQUESTS, samples),
+      metricFamily(UNKNOWN_PARAMETERS, [{ labels: NO_LABELS, value: this.#unknownParameters }]),
+      metricFamily(STALE_ACCESSES, [{ labels: NO_LABELS, value: this.#staleAccesses }]),
+    ];
   }
 
   /** Tells whose key this is. Models, targets and limits come along, so that one call is enough. */
   async lookup(keyHash: string): Promise<KeyLookup> {
-    const directory = this.#load();
-    if (directory === undefined) return { kind: "unconfigured" };
-    const access = directory.accessByKeyHash.get(keyHash);
-    if (access === undefined) return { kind: "unknown" };
-    const cacheGeneration = this.#generations.of(access.tenant.tenantId);
-    return { kind: "known", access: { ...access, cacheGeneration } };
+    const frame = this.#stored.frame();
+    if (frame === undefined) return { kind: "unconfigured" };
+    const found = findAccess(this.#storage.sql, frame, keyHash);
+    if (found === undefined) return { kind: "unknown" };
+    const cacheGeneration = this.#generations.of(found.tenant.tenantId);
+    return { kind: "known", access: { ...found, cacheGeneration } };
   }
 
-  /**
-   * Lets nothing be found any more that was cached for a tenant, as soon as edges ask again. Returns the
-   * generation that begins, or `undefined` for a tenant that the configuration does not have.
-   */
+  /** Begins a new generation of what is cached for a tenant; `undefined` for one that is not there. */
   async purgeCache(tenantId: TenantId): Promise<number | undefined> {
     return (await this.hasTenant(tenantId)) ? this.#generations.raise(tenantId) : undefined;
   }
 
   /** What a pool should consist of; undefined for a pool that the configuration does not have. */
-  async poolConfiguration(
-    poolId: PoolId,
-  ): Promise<{ version: number; pool: LivePool } | undefined> {
-    const directory = this.#load();
-    const pool = directory?.configuration.pools.find((candidate) => candidate.poolId === poolId);
-    if (directory === undefined || pool === undefined) return undefined;
-    return { version: directory.version, pool };
-  }
-
-  async tenantOf(tenantId: TenantId): Promise<LiveTenant | undefined> {
-    return this.#load()?.configuration.tenants.find((tenant) => tenant.tenantId === tenantId);
-  }
-
-  /** Tenants in order of their names, behind one of them. */
-  async tenantsAfter(after: string, countMax: number): Promise<readonly LiveTenant[]> {
-    const tenants = this.#load()?.configuration.tenants ?? [];
-    return tenants
-      .filter(({ tenantId }) => tenantId > after)
-      .toSorted((a, b) => (a.tenantId < b.tenantId ? -1 : 1))
-      .slice(0, countMax);
+  async poolConfiguration(poolId: PoolId): Promise<PoolAnswer | undefined> {
+    this.#stored.frame();
+    const found = this.#stored.find("pool", poolId);
+    if (found?.entry.kind !== "pool") return undefined;
+    return { version: found.sinceVersion, pool: found.entry.thing };
   }
 
   async hasTenant(tenantId: TenantId): Promise<boolean> {
-    const tenants = this.#load()?.configuration.tenants ?? [];
-    return tenants.some((tenant) => tenant.tenantId === tenantId);
+    this.#stored.frame();
+    return this.#stored.has("tenant", tenantId);
   }
 
   async summary(): Promise<DirectorySummary> {
-    const directory = this.#load();
-    const configuration = directory?.configuration;
+    const frame = this.#stored.frame();
     return {
-      version: directory?.version ?? 0,
-      poolIds: configuration?.pools.map((pool) => pool.poolId) ?? [],
-      modelCount: configuration?.models.length ?? 0,
-      tenantCount: configuration?.tenants.length ?? 0,
-      keyCount: configuration?.keys.length ?? 0,
+      version: frame?.version ?? 0,
+      poolIds: frame?.poolIds ?? [],
+      modelCount: frame?.counts.model ?? 0,
+      tenantCount: frame?.counts.tenant ?? 0,
+      keyCount: frame?.counts.key ?? 0,
     };
   }
 
-  #load(): Directory | undefined {
-    if (this.#directory !== undefined) return this.#directory;
-    const row = this.#storedRow();
-    if (row === undefined) return undefined;
-    if (row.format !== FORMAT || row.digest !== digestOf(row.version, row.document)) {
-      throw new Error(`The stored configuration ${row.version} is torn or of another program`);
-    }
-    const configuration = LiveConfiguration.parse(JSON.parse(row.document));
-    this.#directory = {
-      version: row.version,
-      configuration,
-      accessByKeyHash: accessByKeyHash(configuration, row.version),
-    };
-    return this.#directory;
+  /** Does something about a key, and writes it down with it. */
+  #atDesk(
+    action: string,
+    place: Omit<KeyPlace, "nowMs">,
+    act: (desk: Desk, dated: KeyPlace) => KeyVerdict,
+  ): KeyVerdict {
+    this.#stored.frame();
+    return this.#storage.transactionSync(() => {
+      const nowMs = Date.now();
+      const desk = { configuration: this.#stored, keys: this.#keys };
+      const verdict = act(desk, { ...place, nowMs });
+      if (verdict.kind === "done") {
+        const { tenantId, name, actor } = place;
+        const details = verdict.key.name === name ? "" : `new key ${verdict.key.name}`;
+        this.#audit.add({ actor, action, subject: `${tenantId}/${name}`, details }, nowMs);
+      }
+      return verdict;
+    });
   }
 
-  #storedRow(): StoredRow | undefined {
-    const [row] = this.#storage.sql
-      .exec<StoredRow>("SELECT version, format, digest, document FROM live_configuration")
-      .toArray();
-    return row;
+  #stage(isWhole: boolean): StagedChange {
+    this.#lastStage += 1;
+    return new StagedChange(this.#storage, this.#stored, {
+      stage: this.#lastStage,
+      isWhole,
+      onApplied: ({ version, atMs, actor, action, reason }) => {
+        this.#audit.add({ actor, action, subject: `version ${version}`, details: reason }, atMs);
+        this.#keys.prune();
+      },
+    });
   }
-}
-
-// The version is part of it: a document under another version's number is torn as well.
-function digestOf(version: number, document: string): string {
-  return createHash("sha256").update(`${version}\n${document}`).digest("hex");
-}
-
-function accessByKeyHash(
-  configuration: LiveConfiguration,
-  configurationVersion: number,
-): Directory["accessByKeyHash"] {
-  const tenants = new Map(configuration.tenants.map((tenant) => [tenant.tenantId, tenant]));
-  const models = new Map(configuration.models.map((model) => [model.modelId, model]));
-  return new Map(
-    configuration.keys.flatMap(({ hash, tenantId, name, ...validity }) => {
-      const tenant = tenants.get(tenantId);
-      if (tenant === undefined) return [];
-      const access = {
-        tenant,
-        keyName: name,
-        keyHash: hash,
-        models: tenant.modelIds.flatMap((modelId) => models.get(modelId) ?? []),
-        fallbackModels: fallbackModelsOf(tenant.overload).flatMap(
-          (modelId) => models.get(modelId) ?? [],
-        ),
-        ...validity,
-        configurationVersion,
-      };
-      return [[hash, access] as const];
-    }),
-  );
 }

@@ -9,6 +9,8 @@ export interface EdgeContext {
     readonly requestId: RequestId;
     /** When the handler was entered. */
     readonly arrivedAtMs: number;
+    /** Who asks for something under `/admin/v1`: a key as `tenant/name`, or `bootstrap`. */
+    readonly actor: string;
     /** Of a request for an operation. */
     readonly record?: CallRecord;
   };

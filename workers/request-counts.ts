@@ -8,6 +8,8 @@ import {
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
 import { codeOf } from "./error-response.ts";
+import type { KeyUses } from "./key-uses.ts";
+import { keyUses } from "./key-uses.ts";
 
 /** What an isolate has counted since it sent last. */
 export interface CountedRequests {
@@ -15,6 +17,10 @@ export interface CountedRequests {
   readonly requests: readonly LabelCount[];
   /** Parameters of their bodies that the API does not have. */
   readonly unknownParameters: number;
+  /** Requests whose key was served, or could not be, while the Directory was away. */
+  readonly staleAccesses: number;
+  /** Hashes of keys that were used. */
+  readonly usedKeys: readonly string[];
 }
 
 /** Whoever keeps the counts of all isolates. */
@@ -30,8 +36,14 @@ const SENDER_MS_MAX = 10_000;
  */
 export class RequestCounts {
   readonly #counts = new LabelCounts(REQUEST_LABELS_MAX, OTHER_REQUEST_LABELS);
+  readonly #keyUses: KeyUses;
   #unknownParameters = 0;
+  #staleAccesses = 0;
   #senderBeganAtMs = -Infinity;
+
+  constructor(uses: KeyUses = keyUses) {
+    this.#keyUses = uses;
+  }
 
   /** Counts an answer whose head goes out. */
   count(path: string, response: Response): void {
@@ -41,6 +53,11 @@ export class RequestCounts {
   /** Counts parameters of a body, which is counted as a request once its answer is there. */
   countUnknownParameters(count: number): void {
     this.#unknownParameters += count;
+  }
+
+  /** Counts a request that came while the Directory could not say whose it is. */
+  countStaleAccess(): void {
+    this.#staleAccesses += 1;
   }
 
   /** Sends what has been counted when a second has passed, unless somebody is about to do so. */
@@ -56,14 +73,19 @@ export class RequestCounts {
   /** Sends what has been counted. Never rejects: what does not arrive is sent next time. */
   async send(keep: KeepCounts): Promise<void> {
     const requests = this.#counts.take();
+    const usedKeys = this.#keyUses.take();
     const unknownParameters = this.#unknownParameters;
+    const staleAccesses = this.#staleAccesses;
     this.#unknownParameters = 0;
-    if (requests.length === 0 && unknownParameters === 0) return;
+    this.#staleAccesses = 0;
+    if (requests.length + usedKeys.length + unknownParameters + staleAccesses === 0) return;
     try {
-      await keep({ requests, unknownParameters });
+      await keep({ requests, unknownParameters, staleAccesses, usedKeys });
     } catch {
       this.#counts.addAll(requests);
+      this.#keyUses.putBack(usedKeys);
       this.#unknownParameters += unknownParameters;
+      this.#staleAccesses += staleAccesses;
     }
   }
 }

@@ -7,7 +7,7 @@ import type { PromptKeys } from "../src/prompt-cache/prompt-keys.ts";
 import { derivePromptKeys } from "../src/prompt-cache/prompt-keys.ts";
 import type { RequestCaching } from "../src/protocol/request-caching.ts";
 import { CACHE_DEFAULTS } from "../src/tenants/cache-section.ts";
-import type { TenantAccess } from "../src/tenants/live-configuration.ts";
+import type { TenantAccess } from "../src/tenants/tenant-access.ts";
 import type { Settings } from "./settings.ts";
 
 /** All that caches and routes are keyed by for one request; every part of it is its owner's alone. */

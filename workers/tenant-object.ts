@@ -168,6 +168,12 @@ export class TenantObject extends DurableObject<Env> {
     };
   }
 
+  /** Says what each key has used, as far as keys are told apart. */
+  async usageByKey(): Promise<{ name: string; totals: UsageTotals }[]> {
+    const { totalsByKey } = this.#usage.ledger.state;
+    return [...totalsByKey].map(([name, totals]) => ({ name, totals }));
+  }
+
   /** Objects that the tenant may have been spread over, this one too. */
   async shardCount(): Promise<number> {
     return this.#shards.allotments.shardCount;

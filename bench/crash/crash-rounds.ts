@@ -81,7 +81,7 @@ export async function runCrashRounds(options: CrashOptions): Promise<CrashReport
   let child = start();
   try {
     await eventually("the gateway serves", async () => (await fetch(`${gatewayUrl}/health`)).ok);
-    await applyConfiguration(admin, configuration, undefined);
+    await applyConfiguration(admin, configuration);
     for (let round = 0; round < options.rounds; round += 1) {
       // oxlint-disable no-await-in-loop -- a life ends before the next one begins
       await eventually("both engines are ready", async () => {

@@ -1,5 +1,7 @@
-import { randomBytes } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
 import * as z from "zod";
+import { API_KEY_SECRET_BYTES } from "../../src/tenants/api-key.ts";
+import { checksumOf, makeApiKey, splitApiKey } from "../../src/tenants/api-key.ts";
 import { API_KEY_NOTATION, parseApiKey } from "../../src/tenants/configuration-file.ts";
 import { NAME_NOTATION, parseName } from "../../src/tenants/file-notations.ts";
 import type { Command, Terminal } from "../command.ts";
@@ -24,8 +26,6 @@ const FLAGS = z.object({
   json: flagSwitch("Print the result as one JSON object"),
 });
 
-/** 256 bits: nobody finds a key by trying. */
-const KEY_BYTES = 32;
 const STDIN_CHARACTERS_MAX = 4096;
 
 /** `sluice hash-key`: makes an API key, or takes one, and prints the hash that a file holds of it. */
@@ -55,7 +55,13 @@ async function runHashKey(words: readonly string[], terminal: Terminal): Promise
       `SLUICE_KEY_PEPPER: expected ${SECRET_LENGTH_MIN} characters or more, found ${pepper.length}`,
     );
   }
-  const key = flags.stdin ? await readKey() : makeKey();
+  const hmac = (text: string) => createHmac("sha256", pepper).update(text).digest("base64url");
+  const secret = randomBytes(API_KEY_SECRET_BYTES).toString("base64url");
+  const key = flags.stdin ? await readKey() : makeApiKey(secret, hmac);
+  const parts = splitApiKey(key);
+  if (parts === undefined || parts.checksum !== checksumOf(parts.body, hmac)) {
+    terminal.complain("Warning: only a local gateway takes a key that sluice has not made");
+  }
   const hash = `hmac-sha256:${keyHasher(pepper)(key)}`;
   const { name } = flags;
   if (flags.json) {
@@ -66,8 +72,6 @@ async function runHashKey(words: readonly string[], terminal: Terminal): Promise
   terminal.print(name === undefined ? `hash: "${hash}"` : `- { name: "${name}", hash: "${hash}" }`);
   return EXIT_CODES.ok;
 }
-
-const makeKey = () => `sk-sluice-${randomBytes(KEY_BYTES).toString("base64url")}`;
 
 async function readKey(): Promise<string> {
   let text = "";

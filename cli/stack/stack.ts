@@ -163,7 +163,7 @@ async function becomeReady(
   let awaited = "the gateway to answer";
   try {
     await awaitGateway(admin.gatewayUrl, gateway, signal);
-    await applyConfiguration(admin, wiring.plan.configuration, undefined);
+    await applyConfiguration(admin, wiring.plan.configuration);
     awaited = "every engine to be ready";
     await pollUntil(async () => engines.every((engine) => engine.hasServed), signal);
     awaited = "every replica to connect to its pool";

@@ -1,5 +1,5 @@
 import { assert } from "../base/assert.ts";
-import type { TenantAccess } from "./live-configuration.ts";
+import type { TenantAccess } from "./tenant-access.ts";
 
 /** How long an answer of the Directory is taken for true without asking again. */
 export const ACCESS_FRESH_MS = 5_000;

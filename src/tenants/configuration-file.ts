@@ -8,9 +8,11 @@ import {
   ModelName,
   Name,
 } from "./file-notations.ts";
+import { KEY_SCOPE_NOTATION, KEY_SCOPES, parseKeyScope } from "./key-scope.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import {
   countNotation,
+  listOf,
   mappingOf,
   notation,
   section,
@@ -56,6 +58,12 @@ export const KeySection = section({
   key: textNotation(API_KEY_NOTATION, parseApiKey, { pattern: API_KEY.source }).exactOptional(),
   not_before: DateAtMs.exactOptional(),
   expires: DateAtMs.exactOptional(),
+  scopes: listOf(
+    "scopes",
+    textNotation(KEY_SCOPE_NOTATION, parseKeyScope, { enum: [...KEY_SCOPES] }),
+  ).exactOptional(),
+  models: listOf("models", ModelName).exactOptional(),
+  classes: listOf("classes", Name).exactOptional(),
 });
 export type KeySection = z.infer<typeof KeySection>;
 

@@ -51,7 +51,7 @@ const SECTIONS: ReadonlyMap<string, Section> = new Map([
   ["tenants.*.cache", { known: Object.keys(CacheSection.shape), notYet: [] }],
   ["tenants.*.cors", { known: Object.keys(CorsSection.shape), notYet: [] }],
   ["tenants.*.share", { known: Object.keys(ShareSection.shape), notYet: [] }],
-  ["tenants.*.keys.*", { known: Object.keys(KeySection.shape), notYet: ["scopes"] }],
+  ["tenants.*.keys.*", { known: Object.keys(KeySection.shape), notYet: [] }],
   ["tenants.*.timeouts", { known: Object.keys(TimeoutsSection.shape), notYet: [] }],
   ["tenants.*.limits", { known: Object.keys(LimitsSection.shape), notYet: [] }],
 ]);

@@ -8,7 +8,8 @@ import { child, childrenOf, entriesOf, itemsOf, nameOf } from "./document-part.t
 import { findOvercommittedPools } from "./guarantees.ts";
 import { isMapping } from "./notation.ts";
 import { parseMicros } from "./money.ts";
-import { repeats, unresolved } from "./reference-checks.ts";
+import { inherited } from "./inheritance.ts";
+import { mentionsOf, repeats, unresolved } from "./reference-checks.ts";
 import { findTenantProblems } from "./tenant-references.ts";
 import { parseDateAtMs } from "./units.ts";
 
@@ -47,6 +48,7 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
     ...repeats(keys.flatMap((key) => hashOf(key, rules))),
     ...keys.flatMap((key) => formProblems(key, rules)),
     ...keys.flatMap(validityProblems),
+    ...tenants.flatMap((tenant) => keyLimitProblems(tenant, defaults)),
     ...tooManyKeys(keys),
     ...findOvercommittedPools({ models, tenants, defaults }),
   ];
@@ -124,6 +126,22 @@ function validityProblems(key: Part): ConfigurationProblem[] {
   );
   if (from === undefined || to === undefined || from < to) return [];
   return [{ path: expires.path, message: "expected a day after not_before" }];
+}
+
+/** A key may use less than its tenant, never more, and it may not say the same thing twice. */
+function keyLimitProblems(tenant: Part, defaults: Part): ConfigurationProblem[] {
+  const own = (name: string): Part => inherited(tenant, defaults, name);
+  const models = mentionsOf(itemsOf(own("models"))).map(({ name }) => name);
+  const classes = mentionsOf([own("class"), ...itemsOf(own("classes"))]).map(({ name }) => name);
+  return itemsOf(child(tenant, "keys")).flatMap((key) => {
+    const lists = ["scopes", "models", "classes"].map((name) => itemsOf(child(key, name)));
+    const [, keyModels = [], keyClasses = []] = lists;
+    return [
+      ...unresolved("model of its tenant", keyModels, models),
+      ...unresolved("class of its tenant", keyClasses, classes),
+      ...lists.flatMap((list) => repeats(list)),
+    ];
+  });
 }
 
 function tooManyKeys(keys: readonly Part[]): ConfigurationProblem[] {

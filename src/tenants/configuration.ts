@@ -18,7 +18,7 @@ import { normalizeApiUrl } from "./endpoint-url.ts";
 import { resolveShares } from "./guarantees.ts";
 import type { WholeTenant } from "./inheritance.ts";
 import { inherit } from "./inheritance.ts";
-import { CONFIGURATION_LIMITS, LiveConfiguration } from "./live-configuration.ts";
+import { LiveConfiguration } from "./live-configuration.ts";
 import type { ModelSection, PoolSection } from "./pool-section.ts";
 import type { LimitsMax } from "./tenant-limits.ts";
 
@@ -39,13 +39,7 @@ export function parseConfiguration(document: unknown, rules: KeyRules): ParsedCo
     ...findReferenceProblems(document, rules),
   ];
   if (!file.success || problems.length > 0) return { kind: "invalid", problems };
-  const configuration = LiveConfiguration.parse(resolve(file.data, rules));
-  // Every name that the schema lets through is ASCII, so characters are bytes.
-  const bytes = JSON.stringify(configuration).length;
-  const { bytesMax } = CONFIGURATION_LIMITS;
-  if (bytes <= bytesMax) return { kind: "ok", configuration };
-  const message = `expected at most ${bytesMax} bytes once resolved, found ${bytes}`;
-  return { kind: "invalid", problems: [{ path: [], message }] };
+  return { kind: "ok", configuration: LiveConfiguration.parse(resolve(file.data, rules)) };
 }
 
 function resolve(
@@ -55,7 +49,9 @@ function resolve(
   const classes = new Map([...Object.entries(BUILT_IN_CLASSES), ...targetsByClass(file)]);
   const tenants = new Map([...file.tenants].map(([name, tenant]) => [name, whole(tenant, file)]));
   const sharesByTenant = resolveShares(file, tenants);
+  const ownClasses = targetsByClass(file).map(([className, targets]) => ({ className, targets }));
   return {
+    ...(ownClasses.length > 0 && { classes: ownClasses }),
     models: [...file.models].map(([modelId, model]) => ({
       modelId,
       poolId: model.pool,
@@ -79,8 +75,7 @@ function resolve(
         hash: key.hash ?? hashOf(key, hashKey),
         tenantId,
         name: key.name,
-        ...(key.not_before !== undefined && { notBeforeAtMs: key.not_before }),
-        ...(key.expires !== undefined && { expiresAtMs: key.expires }),
+        ...permissionsOf(key),
       })),
     ),
   };
@@ -180,6 +175,16 @@ function limitsMaxOf(limits: LimitsSection = {}): LimitsMax {
     ...(tokens !== undefined && { tokensPerMinuteMax: tokens }),
     ...(tokensOfMonth !== undefined && { tokensPerMonthMax: tokensOfMonth }),
     ...(spendMicros !== undefined && { spendPerMonthMaxMicros: spendMicros }),
+  };
+}
+
+function permissionsOf({ not_before, expires, scopes, models, classes }: KeySection) {
+  return {
+    ...(not_before !== undefined && { notBeforeAtMs: not_before }),
+    ...(expires !== undefined && { expiresAtMs: expires }),
+    ...(scopes !== undefined && { scopes }),
+    ...(models !== undefined && { modelIds: models }),
+    ...(classes !== undefined && { classNames: classes }),
   };
 }
 

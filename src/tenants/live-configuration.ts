@@ -5,6 +5,7 @@ import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
 import { ANSWER_MS_MAX } from "../slo/answer-span.ts";
 import { LiveCache } from "./cache-section.ts";
 import { EndpointUrl } from "./endpoint-url.ts";
+import { KEY_SCOPES } from "./key-scope.ts";
 import { ModelPrice } from "./model-price.ts";
 import type { OverloadStep } from "./overload-step.ts";
 import { isSecretName } from "./secret-name.ts";
@@ -12,16 +13,18 @@ import { findBrokenReferences } from "./live-references.ts";
 import { SHARDS_MAX } from "./shard-allotments.ts";
 import { GUARANTEED_RATIO_MAX } from "./share.ts";
 
-/** How much one configuration may hold; one Durable Object keeps all of it in memory. */
+/** How much one configuration may hold; one Durable Object keeps it, a row for each thing. */
 export const CONFIGURATION_LIMITS = {
-  /** As JSON: it is one value in SQLite, which may have 2 MB. */
-  bytesMax: 1_500_000,
+  /** As JSON, all of it. */
+  bytesMax: 64_000_000,
+  /** As one JSON document. What is larger comes as lines, so that nobody holds all of it at once. */
+  documentBytesMax: 1_500_000,
   modelsMax: 256,
   poolsMax: 64,
   replicasPerPoolMax: 128,
   classesMax: 256,
-  tenantsMax: 4_000,
-  keysMax: 8_000,
+  tenantsMax: 10_000,
+  keysMax: 100_000,
   contextTokensMax: 10_000_000,
   weightMin: 0.01,
   weightMax: 1_000,
@@ -172,7 +175,7 @@ const LiveOverloadStep = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("reject") }),
 ]) satisfies z.ZodType<OverloadStep>;
 
-/** A promise that a tenant's requests may ask for instead of their own. */
+/** A promise by its name. */
 const LiveClass = z.strictObject({ className: z.string().min(1).max(64), targets: Targets });
 
 export const LiveTenant = z.strictObject({
@@ -223,17 +226,41 @@ export const LiveTenant = z.strictObject({
 });
 export type LiveTenant = z.infer<typeof LiveTenant>;
 
+/** What a key may be used for, and when. */
+export const KeyPermissions = z.strictObject({
+  notBeforeAtMs: z.number().exactOptional(),
+  expiresAtMs: z.number().exactOptional(),
+  /** Absent: `DEFAULT_KEY_SCOPES`. */
+  scopes: z.array(z.enum(KEY_SCOPES)).min(1).max(KEY_SCOPES.length).exactOptional(),
+  /** Of its tenant's models only these; absent: all of them. */
+  modelIds: z.array(ModelId).min(1).max(CONFIGURATION_LIMITS.modelsMax).exactOptional(),
+  /** Of its tenant's classes only these; absent: all of them. */
+  classNames: z
+    .array(z.string().min(1).max(64))
+    .min(1)
+    .max(CONFIGURATION_LIMITS.classesMax)
+    .exactOptional(),
+});
+export type KeyPermissions = z.infer<typeof KeyPermissions>;
+
 export const LiveKey = z.strictObject({
   /** HMAC-SHA-256 of the key under the pepper, 64 hex digits. */
   hash: z.string().regex(/^[0-9a-f]{64}$/),
   tenantId: TenantId,
   name: z.string().min(1).max(64),
-  notBeforeAtMs: z.number().exactOptional(),
-  expiresAtMs: z.number().exactOptional(),
+  ...KeyPermissions.shape,
 });
 export type LiveKey = z.infer<typeof LiveKey>;
 
+/** What is there once in a configuration, and not by name. */
+export const LiveSettings = z.strictObject({
+  /** Classes of the file's own, for tenants that come later by the admin API. */
+  classes: z.array(LiveClass).max(CONFIGURATION_LIMITS.classesMax).exactOptional(),
+});
+export type LiveSettings = z.infer<typeof LiveSettings>;
+
 const Sections = z.strictObject({
+  ...LiveSettings.shape,
   models: z.array(LiveModel).max(CONFIGURATION_LIMITS.modelsMax),
   pools: z.array(LivePool).max(CONFIGURATION_LIMITS.poolsMax),
   tenants: z.array(LiveTenant).max(CONFIGURATION_LIMITS.tenantsMax),
@@ -255,21 +282,4 @@ export type LiveConfiguration = z.infer<typeof LiveConfiguration>;
 /** Whether clients may ask for a model by this name. */
 export function isNamed({ modelId, aliases = [] }: LiveModel, name: ModelId): boolean {
   return modelId === name || aliases.includes(name);
-}
-
-/** Everything the edge needs to serve one key; the Directory answers a look-up with it. */
-export interface TenantAccess {
-  readonly tenant: LiveTenant;
-  readonly keyName: string;
-  /** The hash under which the key was found, so that the asker can compare it in constant time. */
-  readonly keyHash: string;
-  /** Of what is cached for the tenant: what was cached in an earlier one is not found any more. */
-  readonly cacheGeneration: number;
-  /** The tenant's models, in the tenant's order. */
-  readonly models: readonly LiveModel[];
-  /** What its overload ladder may ask instead of one of them. */
-  readonly fallbackModels: readonly LiveModel[];
-  readonly notBeforeAtMs?: number;
-  readonly expiresAtMs?: number;
-  readonly configurationVersion: number;
 }

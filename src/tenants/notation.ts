@@ -88,6 +88,11 @@ export function mappingOf<Key extends z.ZodType, Value extends z.ZodType>(
     .meta({ description: expected, minProperties: entriesMin, maxProperties: max });
 }
 
+/** A list that must not be empty: what is not limited is left out. */
+export function listOf<Item extends z.ZodType>(what: string, item: Item) {
+  return z.array(item, `a list of ${what}`).min(1, `a list of at least one of its ${what}`);
+}
+
 /** Tells whether a parsed document has a mapping here. */
 export function isMapping(found: unknown): found is Record<string, unknown> {
   return typeof found === "object" && found !== null && !Array.isArray(found);

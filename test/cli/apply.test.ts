@@ -8,6 +8,7 @@ import { leaveRunFile } from "../../cli/run-file.ts";
 import type { RunFolder } from "../../cli/stack/run-folder.ts";
 import { createRunFolder } from "../../cli/stack/run-folder.ts";
 import { provideSecrets } from "../../cli/stack/secrets.ts";
+import { ThingLine } from "../../src/tenants/configuration-rows.ts";
 import { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import { takeFreePorts } from "../support/free-ports.ts";
 import { runRecorded } from "./support/recorded-terminal.ts";
@@ -36,7 +37,11 @@ class ScriptedGateway {
     body: string;
   }[] = [];
   status = 200;
-  answer = JSON.stringify({ version: 4 });
+  answer = JSON.stringify({
+    version: 4,
+    isChanged: true,
+    changes: { added: 1, changed: 2, removed: 3 },
+  });
   readonly #listener: Server = createServer((request, response) => {
     void this.#answer(request, response);
   });
@@ -82,7 +87,7 @@ describe("sluice apply", () => {
   test("the file goes to the admin API as a live configuration, under the admin key", async () => {
     expect(await runRecorded("apply", FILE, "--url", `${url}/`)).toEqual({
       exitCode: 0,
-      stdout: `${FILE} is live at ${url} as version 4`,
+      stdout: `${FILE} is live at ${url} as version 4: 1 added, 2 changed, 3 removed`,
       stderr: "",
     });
     const [sent] = gateway.sent;
@@ -104,7 +109,7 @@ describe("sluice apply", () => {
       "--expected-version=3",
       "--json",
     );
-    expect(JSON.parse(stdout)).toEqual({ file: FILE, url, version: 4 });
+    expect(JSON.parse(stdout)).toMatchObject({ file: FILE, url, version: 4, isChanged: true });
     expect(JSON.parse(gateway.sent[0]?.body ?? "")).toMatchObject({ expectedVersion: 3 });
   });
 
@@ -129,7 +134,7 @@ describe("sluice apply", () => {
       writeFileSync(file, TEXT.replace(/hash: "[^"]+"/, "key: sk-plain-text"));
       expect(await runRecorded("apply", file, "--local")).toEqual({
         exitCode: 0,
-        stdout: `${file} is live at ${url} as version 4`,
+        stdout: `${file} is live at ${url} as version 4: 1 added, 2 changed, 3 removed`,
         stderr: "",
       });
       const [sent] = gateway.sent;
@@ -164,6 +169,27 @@ describe("sluice apply", () => {
       `Warning: ${file}:5 tenants.acme.keys[0].expires: this key has expired`,
     );
     expect(gateway.sent).toHaveLength(1);
+  });
+
+  test("a configuration that is live already is told as such, and a reason is passed on", async () => {
+    gateway.answer = JSON.stringify({ version: 4, isChanged: false });
+    const { stdout } = await runRecorded("apply", FILE, `--url=${url}`, "--reason", "a try");
+    expect(stdout).toBe(`${FILE} is live at ${url} as version 4, which is live already`);
+    expect(JSON.parse(gateway.sent[0]?.body ?? "")).toMatchObject({ reason: "a try" });
+  });
+
+  test("a configuration with very many keys goes in lines", async () => {
+    const keys = Array.from(
+      { length: 1_001 },
+      (_, at) => `{ name: k${at}, hash: "hmac-sha256:${String(at).padStart(64, "0")}" }`,
+    );
+    const file = join(folder.path, "many.yaml");
+    writeFileSync(file, TEXT.replace(/keys: .*/, `keys: [${keys.join(", ")}]`));
+    await runRecorded("apply", file, `--url=${url}`, "--expected-version=3", "--reason=many keys");
+    const [sent] = gateway.sent;
+    expect(sent?.path).toBe("/admin/v1/configuration?expectedVersion=3&reason=many+keys");
+    const lines = (sent?.body ?? "").split("\n").map((line) => ThingLine.parse(JSON.parse(line)));
+    expect(lines.filter(({ kind }) => kind === "key")).toHaveLength(1_001);
   });
 
   test("a refusal is told in the gateway's own words", async () => {

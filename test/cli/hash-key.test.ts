@@ -33,7 +33,7 @@ describe("sluice hash-key", () => {
       const { exitCode, stdout, stderr } = await runRecorded("hash-key");
       expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
       const [first = "", second = "", ...others] = stdout.split("\n");
-      const key = /^New key, shown only this once: (sk-sluice-[\w-]{43})$/.exec(first)?.[1] ?? "";
+      const key = /^New key, shown only this once: (sk-sluice-[\w-]{48})$/.exec(first)?.[1] ?? "";
       expect(parseApiKey(key)).toBe(key);
       expect(second).toBe(`hash: "${hashOf(key)}"`);
       expect(others).toEqual([]);
@@ -60,6 +60,17 @@ describe("sluice hash-key", () => {
     expect(runWithStdin("sk-a-key-that-exists\n")).toEqual({
       status: 0,
       stdout: `hash: "${hashOf("sk-a-key-that-exists")}"\n`,
+      stderr: "Warning: only a local gateway takes a key that sluice has not made\n",
+    });
+  });
+
+  test("a key that sluice has made under this pepper is hashed without a warning", async () => {
+    const made: { key: string; hash: string } = JSON.parse(
+      (await runRecorded("hash-key", "--json")).stdout,
+    );
+    expect(runWithStdin(made.key)).toEqual({
+      status: 0,
+      stdout: `hash: "${made.hash}"\n`,
       stderr: "",
     });
   });

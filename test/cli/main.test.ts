@@ -4,7 +4,19 @@ import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { runRecorded } from "./support/recorded-terminal.ts";
 
-const COMMANDS = ["up", "check", "apply", "hash-key", "build"];
+const COMMANDS = [
+  "up",
+  "check",
+  "apply",
+  "diff",
+  "history",
+  "rollback",
+  "tenants",
+  "keys",
+  "usage",
+  "hash-key",
+  "build",
+];
 
 describe("runCommandLine()", () => {
   test.each([["--help"], ["-h"], ["help"]])("%s lists every command", async (word) => {

@@ -1,11 +1,12 @@
-import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
+import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, test } from "vitest";
 import { decodeDecisions } from "../../src/pool/decision-lines.ts";
 import { replay } from "../../src/pool/decision-log.ts";
+import type { KeyScope } from "../../src/tenants/key-scope.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { settingsOf } from "../../workers/settings.ts";
-import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
+import { aLiveConfiguration, applyConfiguration, tearDirectory } from "./support/configuration.ts";
 import { aGateway, becomesIdle, fetchGateway } from "./support/gateway.ts";
 import { connectReplica } from "./support/replica.ts";
 import { streamedAnswer } from "./support/upstream.ts";
@@ -13,6 +14,7 @@ import { streamedAnswer } from "./support/upstream.ts";
 afterEach(reset);
 
 const { adminKey, replicaSecret } = settingsOf(env);
+const ADMIN: KeyScope[] = ["admin"];
 const ENDPOINT_URL = "http://127.0.0.1:9101";
 
 function callAdmin(path: string, init: RequestInit = {}, bearer = adminKey): Promise<Response> {
@@ -32,9 +34,12 @@ async function liveVersion(): Promise<number> {
 
 describe("PUT /admin/v1/configuration", () => {
   test("makes a configuration live and answers with its version", async () => {
-    const configuration = aLiveConfiguration();
-    expect(await (await put({ configuration })).json()).toEqual({ version: 1 });
-    expect(await (await put({ configuration, expectedVersion: 1 })).json()).toEqual({ version: 2 });
+    const changes = { added: 4, changed: 0, removed: 0 };
+    const first = await put({ configuration: aLiveConfiguration() });
+    expect(await first.json()).toEqual({ version: 1, isChanged: true, changes });
+    const configuration = aLiveConfiguration({ model: { contextTokens: 4096 } });
+    const second = await put({ configuration, expectedVersion: 1 });
+    expect(await second.json()).toMatchObject({ version: 2, changes: { added: 0, changed: 1 } });
     expect(await liveVersion()).toBe(2);
   });
 
@@ -197,7 +202,7 @@ describe("GET /admin/v1/pools/{pool}/decisions", () => {
 describe("/admin/v1", () => {
   test("is closed to every key but its own", async () => {
     await applyConfiguration(aLiveConfiguration());
-    for (const bearer of [replicaSecret, "sk-test-tenant-a", `${adminKey}x`, adminKey.slice(1)]) {
+    for (const bearer of [replicaSecret, "sk-nobody", `${adminKey}x`, adminKey.slice(1)]) {
       for (const path of ["/status", "/pools/local", "/pools/local/decisions"]) {
         // oxlint-disable-next-line no-await-in-loop -- one after the other
         const response = await callAdmin(path, {}, bearer);
@@ -210,6 +215,19 @@ describe("/admin/v1", () => {
     expect(await liveVersion()).toBe(1);
   });
 
+  test("tells an administrator who asks without end to wait, and no other", async () => {
+    const keys = ["alice", "bob"].map((name) => ({ key: `sk-${name}`, name, scopes: ADMIN }));
+    await applyConfiguration(aLiveConfiguration({ keys }));
+    const answers = await Promise.all(
+      Array.from({ length: 260 }, () => callAdmin("/nothing", {}, "sk-alice")),
+    );
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused.length).toBeLessThanOrEqual(60);
+    expect(refused[0]?.headers.get("retry-after-ms")).toMatch(/^\d+$/);
+    expect((await callAdmin("/status", {}, "sk-bob")).status).toBe(200);
+  });
+
   test("answers a wrong method with the right ones, and an unknown path in the envelope", async () => {
     const wrong = await callAdmin("/configuration", { method: "POST", body: "{}" });
     expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "PUT"]);
@@ -220,11 +238,8 @@ describe("/admin/v1", () => {
 
   test("a stored configuration that is torn can be replaced over the API", async () => {
     await applyConfiguration(aLiveConfiguration());
-    await runInDurableObject(env.DIRECTORY.getByName(DIRECTORY_NAME), (_object, state) => {
-      state.storage.sql.exec("UPDATE live_configuration SET document = '{'");
-    });
-    await abortAllDurableObjects();
-    expect(await (await put({ configuration: aLiveConfiguration() })).json()).toEqual({
+    await tearDirectory();
+    expect(await (await put({ configuration: aLiveConfiguration() })).json()).toMatchObject({
       version: 2,
     });
     expect((await callAdmin("/status")).status).toBe(200);

@@ -1,4 +1,5 @@
-import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
+import { createHmac } from "node:crypto";
+import { reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, type MockInstance, test, vi } from "vitest";
 import {
@@ -6,15 +7,22 @@ import {
   ACCESS_LAST_GOOD_MS,
   ACCESS_RETRY_MS,
 } from "../../src/tenants/access-cache.ts";
-import { authenticate, verifyBearer } from "../../workers/auth.ts";
+import { encodeBase64Url } from "../../src/prompt-cache/base64url.ts";
+import { ModelId } from "../../src/protocol/ids.ts";
+import { API_KEY_SECRET_BYTES, makeApiKey } from "../../src/tenants/api-key.ts";
+import { KEY_SCOPES } from "../../src/tenants/key-scope.ts";
+import type { KeyScope } from "../../src/tenants/key-scope.ts";
+import { authenticate, authenticateAdmin, verifyBearer } from "../../workers/auth.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { GatewayError } from "../../workers/gateway-error.ts";
 import { settingsOf } from "../../workers/settings.ts";
 import type { KeyWish } from "./support/configuration.ts";
-import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
+import { aLiveConfiguration, applyConfiguration, tearDirectory } from "./support/configuration.ts";
 
 const NOW_MS = 1_800_000_000_000;
 const settings = settingsOf(env);
+const INFERENCE: KeyScope = "inference";
+const WISH = { env, settings, nowMs: NOW_MS, scope: INFERENCE };
 
 afterEach(reset);
 
@@ -25,21 +33,18 @@ async function configure(...keys: KeyWish[]): Promise<void> {
   await applyConfiguration(aLiveConfiguration({ keys }));
 }
 
-/** Makes the Directory fail for real: what it has stored is torn. */
-async function breakDirectory(): Promise<void> {
-  await runInDurableObject(env.DIRECTORY.getByName(DIRECTORY_NAME), (_object, state) => {
-    state.storage.sql.exec("UPDATE live_configuration SET document = '{'");
-  });
-  await abortAllDurableObjects();
-}
-
 /** The tenant of a key, or the code of the error. */
 async function authenticateWith(
   headers: Record<string, string>,
-  { nowMs = NOW_MS, mode = settings.mode } = {},
+  { nowMs = NOW_MS, mode = settings.mode, scope = INFERENCE } = {},
 ): Promise<string> {
   try {
-    const access = await authenticate(new Headers(headers), env, { ...settings, mode }, nowMs);
+    const access = await authenticate(new Headers(headers), {
+      env,
+      settings: { ...settings, mode },
+      nowMs,
+      scope,
+    });
     return access.tenant.tenantId;
   } catch (error) {
     if (error instanceof GatewayError) return error.problem.code;
@@ -65,7 +70,7 @@ describe("authenticate()", () => {
     const key = aKey();
     const configuration = aLiveConfiguration({ keys: [{ key, name: "prod" }] });
     await applyConfiguration(configuration);
-    const access = await authenticate(new Headers(bearer(key)), env, settings, NOW_MS);
+    const access = await authenticate(new Headers(bearer(key)), WISH);
     expect(access).toMatchObject({
       tenant: configuration.tenants[0],
       models: configuration.models,
@@ -132,7 +137,7 @@ describe("authenticate()", () => {
   test("tells the holder of an expired key what is wrong with it, and never repeats the key", async () => {
     const key = aKey();
     await configure({ key, expiresAtMs: NOW_MS });
-    const refused = authenticate(new Headers(bearer(key)), env, settings, NOW_MS);
+    const refused = authenticate(new Headers(bearer(key)), WISH);
     await expect(refused).rejects.toThrow("The API key has expired");
     await expect(refused).rejects.not.toThrow(key);
   });
@@ -142,6 +147,121 @@ describe("authenticate()", () => {
     await configure({ key });
     expect(await authenticateWith(bearer(key), { mode: "local" })).toBe("tenant-a");
     expect(await authenticateWith(bearer(key), { mode: "production" })).toBe("invalid_api_key");
+  });
+});
+
+describe("authenticate(), by what a key may do", () => {
+  test("a key of which nothing is said is for inference and usage, and not for administration", async () => {
+    const key = aKey();
+    await configure({ key });
+    expect(await authenticateWith(bearer(key), { scope: "inference" })).toBe("tenant-a");
+    expect(await authenticateWith(bearer(key), { scope: "usage" })).toBe("tenant-a");
+    expect(await authenticateWith(bearer(key), { scope: "admin" })).toBe("permission_denied");
+  });
+
+  test.each(KEY_SCOPES)(
+    "a key of scope %s is for nothing else, and its holder is told",
+    async (scope) => {
+      const key = aKey();
+      await configure({ key, scopes: [scope] });
+      for (const other of KEY_SCOPES) {
+        // oxlint-disable-next-line no-await-in-loop -- one request after the other
+        expect(await authenticateWith(bearer(key), { scope: other })).toBe(
+          other === scope ? "tenant-a" : "permission_denied",
+        );
+      }
+      const wish = { ...WISH, scope: scope === "admin" ? INFERENCE : ("admin" as const) };
+      await expect(authenticate(new Headers(bearer(key)), wish)).rejects.toThrow(
+        `expected the scope ${wish.scope}, found ${scope}`,
+      );
+    },
+  );
+
+  test("a key that is limited to models has those, as far as its tenant has them", async () => {
+    const [key, foreign] = [aKey(), aKey()];
+    const modelIds = [ModelId.parse("another")];
+    await configure(
+      { key, modelIds: [ModelId.parse("sluice-tiny"), ...modelIds] },
+      { key: foreign, modelIds },
+    );
+    const { models } = await authenticate(new Headers(bearer(key)), WISH);
+    expect(models.map(({ modelId }) => modelId)).toEqual(["sluice-tiny"]);
+    expect((await authenticate(new Headers(bearer(foreign)), WISH)).models).toEqual([]);
+  });
+});
+
+describe("authenticate(), in production", () => {
+  const production = { ...WISH, settings: { ...settings, mode: "production" as const } };
+  const hmac = (text: string) =>
+    createHmac("sha256", settings.keyPepper).update(text).digest("base64url");
+  const made = () =>
+    makeApiKey(encodeBase64Url(crypto.getRandomValues(new Uint8Array(API_KEY_SECRET_BYTES))), hmac);
+
+  test("takes the keys that were made with its pepper", async () => {
+    const key = made();
+    await configure({ key });
+    expect(await authenticate(new Headers(bearer(key)), production)).toMatchObject({
+      keyName: "key-1",
+    });
+  });
+
+  test("calls junk wrong without asking the Directory, whatever its form", async () => {
+    const key = made();
+    const lastOther = key.endsWith("A") ? "B" : "A";
+    const otherPepper = makeApiKey("a".repeat(40), (text) =>
+      createHmac("sha256", "another pepper").update(text).digest("base64url"),
+    );
+    const junk = [
+      `${key.slice(0, -1)}${lastOther}`,
+      key.slice(0, -1),
+      `${key}A`,
+      key.replace("sk-sluice-", "sk-sluicf-"),
+      `sk-sluice-${"a".repeat(48)}`,
+      otherPepper,
+      aKey(),
+      "sk-sluice-demo-interactive",
+    ];
+    // Nothing is configured here, so a look-up would say `not_configured`.
+    for (const wrong of junk) {
+      // oxlint-disable-next-line no-await-in-loop -- one request after the other
+      await expect(authenticate(new Headers(bearer(wrong)), production)).rejects.toMatchObject({
+        problem: { code: "invalid_api_key" },
+      });
+    }
+    await expect(authenticate(new Headers(bearer(key)), production)).rejects.toMatchObject({
+      problem: { code: "not_configured" },
+    });
+  });
+});
+
+/** The code with which `authenticateAdmin()` refuses. */
+async function adminVerdictOn(key: string): Promise<unknown> {
+  try {
+    return await authenticateAdmin(new Headers(bearer(key)), WISH);
+  } catch (error) {
+    return error instanceof GatewayError ? error.problem.code : error;
+  }
+}
+
+describe("authenticateAdmin()", () => {
+  test("knows the secret of the Worker, also while the Directory is away, and keys of scope admin", async () => {
+    const key = aKey();
+    expect(await authenticateAdmin(new Headers(bearer(settings.adminKey)), WISH)).toBe("bootstrap");
+    await configure({ key, name: "alice", scopes: ["admin"] });
+    expect(await authenticateAdmin(new Headers(bearer(key)), WISH)).toBe("tenant-a/alice");
+    await tearDirectory();
+    expect(await authenticateAdmin(new Headers(bearer(settings.adminKey)), WISH)).toBe("bootstrap");
+  });
+
+  test("refuses keys of other scopes, other secrets, and what is nearly the secret", async () => {
+    const key = aKey();
+    await configure({ key });
+    expect(await adminVerdictOn(key)).toBe("permission_denied");
+    const { adminKey, replicaSecret } = settings;
+    for (const wrong of [replicaSecret, `${adminKey}x`, adminKey.slice(0, -1), aKey()]) {
+      // oxlint-disable-next-line no-await-in-loop -- one request after the other
+      expect(await adminVerdictOn(wrong)).toBe("invalid_api_key");
+    }
   });
 });
 
@@ -184,7 +304,7 @@ describe("authenticate(), while the Directory is away", () => {
     const key = aKey();
     await configure({ key });
     expect(await authenticateWith(bearer(key))).toBe("tenant-a");
-    await breakDirectory();
+    await tearDirectory();
     const endsAtMs = NOW_MS + ACCESS_LAST_GOOD_MS;
     expect(await authenticateWith(bearer(key), { nowMs: endsAtMs - 1 })).toBe("tenant-a");
     expect(await authenticateWith(bearer(key), { nowMs: endsAtMs })).toBe("not_configured");
@@ -199,7 +319,7 @@ describe("authenticate(), while the Directory is away", () => {
     const key = aKey();
     await configure({ key });
     await authenticateWith(bearer(key));
-    await breakDirectory();
+    await tearDirectory();
     const staleMs = NOW_MS + ACCESS_FRESH_MS;
     for (const nowMs of [staleMs, staleMs + 1, staleMs + ACCESS_RETRY_MS - 1]) {
       // oxlint-disable-next-line no-await-in-loop -- one request after the other
@@ -210,8 +330,8 @@ describe("authenticate(), while the Directory is away", () => {
 
   test("tells a key that it never met to come again, not that it is wrong", async () => {
     await configure();
-    await breakDirectory();
-    const refused = authenticate(new Headers(bearer(aKey())), env, settings, NOW_MS);
+    await tearDirectory();
+    const refused = authenticate(new Headers(bearer(aKey())), WISH);
     await expect(refused).rejects.toMatchObject({
       problem: { code: "not_configured", retryAfterMs: 1000 },
     });

@@ -1,28 +1,24 @@
 import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, test } from "vitest";
-import { PoolId } from "../../src/protocol/ids.ts";
-import { CONFIGURATION_LIMITS, LiveConfiguration } from "../../src/tenants/live-configuration.ts";
+import { PoolId, TenantId } from "../../src/protocol/ids.ts";
+import type { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
+import type { DirectoryObject } from "../../workers/directory-object.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
+import type { KeyWish } from "./support/configuration.ts";
 import {
   aLiveConfiguration,
   applyConfiguration,
   hashOfKey,
+  tearDirectory,
   TEST_KEY,
+  tryConfiguration,
 } from "./support/configuration.ts";
 
 afterEach(reset);
 
 const directory = () => env.DIRECTORY.getByName(DIRECTORY_NAME);
 const local = PoolId.parse("local");
-
-/** Changes the stored row behind the object's back and makes it forget what it had loaded. */
-async function corrupt(statement: string): Promise<void> {
-  await runInDurableObject(directory(), (_object, state) => {
-    state.storage.sql.exec(statement);
-  });
-  await abortAllDurableObjects();
-}
 
 describe("DirectoryObject", () => {
   test("says that nothing is configured, not that a key is wrong, before the first apply", async () => {
@@ -40,6 +36,7 @@ describe("DirectoryObject", () => {
         tenant: configuration.tenants[0],
         keyName: "key-1",
         keyHash: hashOfKey(TEST_KEY),
+        scopes: ["inference", "usage"],
         models: configuration.models,
         fallbackModels: [],
         expiresAtMs: 7,
@@ -73,7 +70,7 @@ describe("DirectoryObject", () => {
 
   test("serves the same version after an eviction", async () => {
     await applyConfiguration(aLiveConfiguration());
-    await applyConfiguration(aLiveConfiguration());
+    await applyConfiguration(aLiveConfiguration({ model: { contextTokens: 4096 } }));
     await abortAllDurableObjects();
     expect(await directory().lookup(hashOfKey(TEST_KEY))).toMatchObject({
       kind: "known",
@@ -92,11 +89,11 @@ describe("DirectoryObject", () => {
     await applyConfiguration(aLiveConfiguration());
     const answers = await Promise.all(
       ["sk-one", "sk-two"].map((key) =>
-        directory().apply(aLiveConfiguration({ keys: [{ key }] }), 1),
+        tryConfiguration(aLiveConfiguration({ keys: [{ key }] }), 1),
       ),
     );
     expect(answers.map(({ kind }) => kind).toSorted()).toEqual(["applied", "conflict"]);
-    expect(answers.map(({ version }) => version)).toEqual([2, 2]);
+    expect(answers).toEqual(answers.map(() => expect.objectContaining({ version: 2 })));
     const winner = answers[0]?.kind === "applied" ? "sk-one" : "sk-two";
     expect(await directory().lookup(hashOfKey(winner))).toMatchObject({ kind: "known" });
   });
@@ -104,47 +101,71 @@ describe("DirectoryObject", () => {
   test("refuses a configuration that is not whole and keeps the old one", async () => {
     await applyConfiguration(aLiveConfiguration());
     const torn: LiveConfiguration = { ...aLiveConfiguration(), pools: [] };
-    await expect(runInDurableObject(directory(), (object) => object.apply(torn))).rejects.toThrow(
-      /the name of something that exists/,
-    );
+    expect(await tryConfiguration(torn)).toEqual({
+      kind: "invalid",
+      problems: ["expected models[0].poolId to be the name of something that exists"],
+    });
     expect(await directory().summary()).toMatchObject({ version: 1, poolIds: ["local"] });
   });
 
-  test("refuses a configuration that is larger than one value may be, and keeps the old one", async () => {
-    const { bytesMax, keysMax } = CONFIGURATION_LIMITS;
-    const configuration = aLiveConfiguration();
-    await applyConfiguration(configuration);
-    const keys = Array.from({ length: keysMax }, (_, index) => ({
-      ...configuration.keys[0],
-      hash: String(index).padStart(64, "0"),
-      name: "n".repeat(64),
-      notBeforeAtMs: 1_800_000_000_000,
-      expiresAtMs: 1_900_000_000_000,
-    }));
-    const large = LiveConfiguration.parse({ ...configuration, keys });
-    await expect(runInDurableObject(directory(), (object) => object.apply(large))).rejects.toThrow(
-      `exceeds ${bytesMax} bytes`,
-    );
+  test.each([
+    [
+      "of no tenant",
+      { tenantId: TenantId.parse("nobody") },
+      "the tenant 'nobody' of the key 'new'",
+    ],
+    ["under a name that is taken", { name: "key-1" }, "one key 'key-1' of the tenant 'tenant-a'"],
+  ])("refuses a key %s and keeps the old ones", async (_what, wish, problem) => {
+    await applyConfiguration(aLiveConfiguration());
+    const keys = [{ key: TEST_KEY }, { key: "sk-new", name: "new", ...wish }];
+    const { keys: live, ...rest } = aLiveConfiguration({ keys: [{ key: TEST_KEY }] });
+    const sent = { ...rest, keys: keys.map((key, at) => aKeyOf(live[0], key, at)) };
+    expect(await tryConfiguration(sent)).toMatchObject({
+      kind: "invalid",
+      problems: [expect.stringContaining(problem)],
+    });
     expect(await directory().summary()).toMatchObject({ version: 1, keyCount: 1 });
   });
 
   test.each([
-    ["a torn document", "UPDATE live_configuration SET document = substr(document, 1, 90)"],
+    ["an edited model", "UPDATE live_rows SET value = replace(value, '2048', '4096')", "lookup"],
+    ["a lost model", "DELETE FROM live_rows WHERE kind = 'model'", "lookup"],
+    ["a lost key", "DELETE FROM live_rows WHERE kind = 'key'", "lookup"],
+    ["a key of another tenant", "UPDATE live_rows SET name = 'x' WHERE kind = 'key'", "lookup"],
+    ["a tenant in part", "UPDATE live_rows SET value = '{' WHERE kind = 'tenant'", "lookup"],
     [
-      "an edited document",
-      "UPDATE live_configuration SET document = replace(document, '2048', '4096')",
+      "an edited pool",
+      "UPDATE live_rows SET value = replace(value, '64', '65')",
+      "poolConfiguration",
     ],
-    ["a document under another version", "UPDATE live_configuration SET version = version + 1"],
-    ["a document of another format", "UPDATE live_configuration SET format = 2"],
-  ])("never serves %s, and recovers when a good one is applied", async (_what, statement) => {
-    await applyConfiguration(aLiveConfiguration());
-    await corrupt(statement);
-    for (const ask of ["lookup", "poolConfiguration", "summary"] as const) {
+    ["rows under another version", "UPDATE versions SET version = version + 1", "summary"],
+    ["rows of another program", "UPDATE versions SET format = 1", "summary"],
+  ] as const)(
+    "never serves %s, and recovers when a good one is applied",
+    async (_what, statement, ask) => {
+      await applyConfiguration(aLiveConfiguration());
+      await tearDirectory(statement);
+      const questions = {
+        lookup: (object: DirectoryObject): Promise<unknown> => object.lookup(hashOfKey(TEST_KEY)),
+        poolConfiguration: (object: DirectoryObject) => object.poolConfiguration(local),
+        summary: (object: DirectoryObject) => object.summary(),
+      };
       await expect(
-        runInDurableObject(directory(), (object): Promise<unknown> => object[ask](local)),
-      ).rejects.toThrow(/torn or of another program/);
-    }
-    const version = await applyConfiguration(aLiveConfiguration());
-    expect(await directory().summary()).toMatchObject({ version, keyCount: 1 });
-  });
+        runInDurableObject(directory(), (object) => questions[ask](object)),
+      ).rejects.toThrow(/torn or of another program|is stored as another one/);
+      const version = await applyConfiguration(aLiveConfiguration());
+      expect(await directory().summary()).toMatchObject({ version, keyCount: 1 });
+      expect(await directory().lookup(hashOfKey(TEST_KEY))).toMatchObject({ kind: "known" });
+    },
+  );
 });
+
+/** What a test says of a second key beside what the first one has. */
+function aKeyOf(
+  first: LiveConfiguration["keys"][number] | undefined,
+  { key, ...wish }: KeyWish,
+  at: number,
+): LiveConfiguration["keys"][number] {
+  if (first === undefined) throw new Error("Expected a first key");
+  return at === 0 ? first : { ...first, hash: hashOfKey(key), ...wish };
+}

@@ -114,7 +114,9 @@ describe("GET /metrics", () => {
 
   test("is closed to every key but the admin's, and to all methods but its own", async () => {
     const { key } = await aGateway();
-    for (const bearer of [key, replicaSecret, adminKey.slice(1), `${adminKey}x`]) {
+    // A tenant's own key is known, and not for this.
+    expect((await scrape(key)).status).toBe(403);
+    for (const bearer of [replicaSecret, adminKey.slice(1), `${adminKey}x`]) {
       // oxlint-disable-next-line no-await-in-loop -- one after the other
       expect((await scrape(bearer)).status).toBe(401);
     }
@@ -133,6 +135,7 @@ describe("GET /metrics", () => {
         "gw_configuration_version",
         "gw_requests_total",
         "gw_unknown_params_total",
+        "gw_stale_accesses_total",
       ]),
     );
   });

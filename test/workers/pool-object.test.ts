@@ -103,7 +103,7 @@ async function inAnotherContext(name: string, call: (crash: () => void) => Promi
 /** Makes the stored configuration unreadable, as a torn write would. */
 async function tearDirectory(): Promise<void> {
   await runInDurableObject(env.DIRECTORY.getByName(DIRECTORY_NAME), (_object, state) => {
-    state.storage.sql.exec("UPDATE live_configuration SET digest = 'torn'");
+    state.storage.sql.exec("UPDATE live_rows SET digest = 'torn'");
   });
 }
 

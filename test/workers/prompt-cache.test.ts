@@ -169,7 +169,7 @@ describe("POST /admin/v1/tenants/{tenant}/cache/purge", () => {
 
   test("is for operators, and for tenants that there are", async () => {
     const { key, tenantId } = await aGateway();
-    expect((await purge(tenantId, key)).status).toBe(401);
+    expect((await purge(tenantId, key)).status).toBe(403);
     expect((await purge("nobody")).status).toBe(404);
     const url = `/admin/v1/tenants/${tenantId}/cache/purge`;
     const headers = { authorization: `Bearer ${settingsOf(env).adminKey}` };

@@ -1,49 +1,47 @@
 import type { Context } from "hono";
 import { Hono } from "hono";
-import * as z from "zod";
+import { TokenBuckets } from "../../src/base/token-buckets.ts";
 import { PoolId } from "../../src/protocol/ids.ts";
-import { validate } from "../../src/protocol/validation.ts";
-import { CONFIGURATION_LIMITS, LiveConfiguration } from "../../src/tenants/live-configuration.ts";
-import { verifyBearer } from "../auth.ts";
+import { authenticateAdmin } from "../auth.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
-import { orThrow, readJsonObject } from "../json-body.ts";
 import { settingsOf } from "../settings.ts";
-import { purgeCache } from "./cache-purge.ts";
+import { configurationRoutes } from "./admin-configuration.ts";
+import { NumberPage, readQuery } from "./admin-query.ts";
+import { tenantRoutes } from "./admin-tenants.ts";
 import { tellAllSlo } from "./slo.ts";
-import { exportUsage } from "./usage-export.ts";
 
-const ApplyRequest = z.strictObject({
-  configuration: LiveConfiguration,
-  /** Refuses to replace any version but this one, so that two operators cannot undo each other. */
-  expectedVersion: z.int().min(0).exactOptional(),
-});
+/** Of one administrator at one isolate: more than people and their programs need. */
+const ADMIN_RATE = { burst: 200, perSecond: 50 };
+const ADMINS_MAX = 1_000;
 
-/** What stands around the configuration in an `ApplyRequest`. */
-const ENVELOPE_BYTES_MAX = 1_000;
+// One per isolate: it is to keep the Directory, which is one, from a program that runs wild.
+const adminRates = new TokenBuckets(ADMIN_RATE, ADMINS_MAX);
 
-/** `/admin/v1`: makes a configuration live and tells how the pools are. Needs the admin key. */
+/** `/admin/v1`: makes a configuration live and tells how the pools are. Needs the admin key, or one of scope `admin`. */
 export const adminRoutes = new Hono<EdgeContext>()
   .use(async (c, next) => {
-    verifyBearer(c.req.raw.headers, settingsOf(c.env).adminKey);
+    const settings = settingsOf(c.env);
+    const nowMs = c.var.arrivedAtMs;
+    const actor = await authenticateAdmin(c.req.raw.headers, { env: c.env, settings, nowMs });
+    c.set("actor", actor);
+    const retryAfterMs = adminRates.take(actor, nowMs);
+    if (retryAfterMs !== undefined) {
+      const message = "Too many requests to the admin API";
+      throw new GatewayError({ code: "rate_limit_exceeded", message, retryAfterMs });
+    }
     await next();
   })
-  .put("/configuration", applyConfiguration)
-  .all("/configuration", () => errorResponse({ code: "method_not_allowed" }, { allow: "PUT" }))
+  .route("/configuration", configurationRoutes)
   .get("/status", describeStatus)
   .all("/status", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
   .get("/slo", tellAllSlo)
   .all("/slo", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
-  .get("/tenants/:tenant/usage", exportUsage)
-  .all("/tenants/:tenant/usage", () =>
-    errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }),
-  )
-  .post("/tenants/:tenant/cache/purge", purgeCache)
-  .all("/tenants/:tenant/cache/purge", () =>
-    errorResponse({ code: "method_not_allowed" }, { allow: "POST" }),
-  )
+  .route("/tenants", tenantRoutes)
+  .get("/audit", listDeeds)
+  .all("/audit", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
   .get("/pools/:pool", describePool)
   .all("/pools/:pool", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
   .put("/pools/:pool/closed", (c) => closePool(c, true))
@@ -55,22 +53,6 @@ export const adminRoutes = new Hono<EdgeContext>()
   .all("/pools/:pool/decisions", () =>
     errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }),
   );
-
-/** Answers with the new version, or with `version_conflict` and the version that is live. */
-async function applyConfiguration(c: Context<EdgeContext>): Promise<Response> {
-  const body = await readJsonObject(c.req.raw, CONFIGURATION_LIMITS.bytesMax + ENVELOPE_BYTES_MAX);
-  const { configuration, expectedVersion } = orThrow(validate(ApplyRequest, body));
-  const applied = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).apply(
-    configuration,
-    expectedVersion,
-  );
-  if (applied.kind === "applied") return c.json({ version: applied.version });
-  throw new GatewayError({
-    code: "version_conflict",
-    message: `Expected version ${expectedVersion} to be live, found version ${applied.version}`,
-    param: "expectedVersion",
-  });
-}
 
 /** Answers with the live version and every pool. A pool whose object is away does not hide the others. */
 async function describeStatus(c: Context<EdgeContext>): Promise<Response> {
@@ -84,6 +66,12 @@ async function describeStatus(c: Context<EdgeContext>): Promise<Response> {
     ...(status.status === "fulfilled" ? status.value : { isAway: true, replicas: [] }),
   }));
   return c.json({ mode, configurationVersion: version, pools });
+}
+
+/** Answers with what was done by this API, newest first. */
+async function listDeeds(c: Context<EdgeContext>): Promise<Response> {
+  const { before, limit } = readQuery(NumberPage, c.req.query());
+  return c.json({ entries: await c.env.DIRECTORY.getByName(DIRECTORY_NAME).audit(before, limit) });
 }
 
 /** Answers with one pool as it is now, its tenants of the last minutes included. */

@@ -8,7 +8,7 @@ import {
   withLabel,
 } from "../../src/base/metric-text.ts";
 import type { PoolId } from "../../src/protocol/ids.ts";
-import { verifyBearer } from "../auth.ts";
+import { authenticateAdmin } from "../auth.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { keepCountsOf, requestCounts } from "../request-counts.ts";
@@ -31,11 +31,19 @@ const VERSION: MetricName = {
 };
 
 /**
- * `GET /metrics`, with the admin key. Isolates share no memory, so the numbers are kept by the pools, those
+ * `GET /metrics`, with the admin key or one of scope `admin`. Isolates share no memory, so the numbers are kept by the pools, those
  * of requests by the Directory, and all of them are asked at once. One that does not answer in time is told as away; it hides no other.
  */
-export async function tellMetrics({ req, env }: Context<EdgeContext>): Promise<Response> {
-  verifyBearer(req.raw.headers, settingsOf(env).adminKey);
+export async function tellMetrics({
+  req,
+  env,
+  var: { arrivedAtMs },
+}: Context<EdgeContext>): Promise<Response> {
+  await authenticateAdmin(req.raw.headers, {
+    env,
+    settings: settingsOf(env),
+    nowMs: arrivedAtMs,
+  });
   // What this isolate has counted by now is to be told as well; the others' comes within a second.
   await withinMs(requestCounts.send(keepCountsOf(env)), ANSWER_MS_MAX).catch(() => {});
   const directory = env.DIRECTORY.getByName(DIRECTORY_NAME);

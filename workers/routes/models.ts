@@ -33,8 +33,12 @@ export async function retrieveModel(c: Context<EdgeContext>): Promise<Response> 
 const MODELS_PATH = "/v1/models/";
 
 async function modelsOf(c: Context<EdgeContext>): Promise<readonly LiveModel[]> {
-  const { arrivedAtMs } = c.var;
-  const access = await authenticate(c.req.raw.headers, c.env, settingsOf(c.env), arrivedAtMs);
+  const access = await authenticate(c.req.raw.headers, {
+    env: c.env,
+    settings: settingsOf(c.env),
+    nowMs: c.var.arrivedAtMs,
+    scope: "inference",
+  });
   return access.models;
 }
 

@@ -41,7 +41,12 @@ const NO_STORE = { headers: { "cache-control": "no-store" } };
 
 /** `GET /v1/slo`: how the promises to the calling key's tenant are kept. */
 export async function tellSlo({ req, env, var: { arrivedAtMs } }: Context<EdgeContext>) {
-  const { tenant } = await authenticate(req.raw.headers, env, settingsOf(env), arrivedAtMs);
+  const { tenant } = await authenticate(req.raw.headers, {
+    env,
+    settings: settingsOf(env),
+    nowMs: arrivedAtMs,
+    scope: "usage",
+  });
   return Response.json(await reportOn(tenant, env), NO_STORE);
 }
 
@@ -57,12 +62,12 @@ export async function tellAllSlo({ req, env }: Context<EdgeContext>) {
   const { tenant: wanted, after, limit } = page.data;
   const directory = env.DIRECTORY.getByName(DIRECTORY_NAME);
   if (wanted !== undefined) {
-    const tenant = await directory.tenantOf(wanted);
+    const tenant = await directory.tenant(wanted);
     // Only tenants of the configuration exist: a name alone makes no object.
     if (tenant === undefined) throw new GatewayError({ code: "not_found" });
     return Response.json(await reportOn(tenant, env), NO_STORE);
   }
-  const found = await directory.tenantsAfter(after, limit + 1);
+  const found = await directory.tenants(after, limit + 1);
   const data = await Promise.all(found.slice(0, limit).map((tenant) => reportOn(tenant, env)));
   return Response.json({ object: "list", data, has_more: found.length > limit }, NO_STORE);
 }

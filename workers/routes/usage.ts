@@ -13,12 +13,12 @@ import type { KeyUsage } from "../tenant-object.ts";
 
 /** `GET /v1/usage`: what the calling key has used, and where its tenant stands in this month. */
 export async function tellUsage({ req, env, var: { arrivedAtMs } }: Context<EdgeContext>) {
-  const { tenant, keyName } = await authenticate(
-    req.raw.headers,
+  const { tenant, keyName } = await authenticate(req.raw.headers, {
     env,
-    settingsOf(env),
-    arrivedAtMs,
-  );
+    settings: settingsOf(env),
+    nowMs: arrivedAtMs,
+    scope: "usage",
+  });
   const usage = await usageOfTenant(tenant.tenantId, keyName, env);
   const { totals, month } = usage;
   const { tokensPerMonthMax, spendPerMonthMaxMicros } = tenant;
@@ -51,7 +51,11 @@ export async function tellUsage({ req, env, var: { arrivedAtMs } }: Context<Edge
 }
 
 /** What a key has used at all of its tenant's objects. */
-async function usageOfTenant(tenantId: TenantId, keyName: string, env: Env): Promise<KeyUsage> {
+export async function usageOfTenant(
+  tenantId: TenantId,
+  keyName: string,
+  env: Env,
+): Promise<KeyUsage> {
   const askShard = (shard: number): Promise<KeyUsage> =>
     env.TENANTS.getByName(shardName(tenantId, shard)).usageOf(keyName);
   const first = await askShard(0);

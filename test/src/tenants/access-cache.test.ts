@@ -8,7 +8,7 @@ import {
   ACCESS_RETRY_MS,
   AccessCache,
 } from "../../../src/tenants/access-cache.ts";
-import type { TenantAccess } from "../../../src/tenants/live-configuration.ts";
+import type { TenantAccess } from "../../../src/tenants/tenant-access.ts";
 
 function anAccess(keyHash: string, configurationVersion = 1): TenantAccess {
   return {
@@ -21,6 +21,7 @@ function anAccess(keyHash: string, configurationVersion = 1): TenantAccess {
     },
     keyName: "prod",
     keyHash,
+    scopes: ["inference"],
     models: [],
     cacheGeneration: 0,
     fallbackModels: [],

@@ -60,9 +60,16 @@ describe("parseConfiguration()", () => {
           limits: { concurrency: 64, requests_per_minute: 1200, tokens_per_minute: 400k, tokens_per_month: 2G }
         constructor: { keys: [], models: [chat-8b], class: interactive }
     `);
+    const voice = {
+      ttft: { percentileRatio: 0.99, limitMs: 300, perPromptTokenMs: 0.2 },
+      tpot: { percentileRatio: 0.999, limitMs: 25 },
+      e2e: { percentileRatio: 0.95, limitMs: 8000 },
+      tbtMaxMs: 200,
+    };
     expect(parsed).toEqual({
       kind: "ok",
       configuration: {
+        classes: [{ className: "voice", targets: voice }],
         models: [
           {
             modelId: "chat-8b",
@@ -88,12 +95,7 @@ describe("parseConfiguration()", () => {
             tenantId: "acme",
             modelIds: ["chat-8b", "org/tiny"],
             className: "voice",
-            targets: {
-              ttft: { percentileRatio: 0.99, limitMs: 300, perPromptTokenMs: 0.2 },
-              tpot: { percentileRatio: 0.999, limitMs: 25 },
-              e2e: { percentileRatio: 0.95, limitMs: 8000 },
-              tbtMaxMs: 200,
-            },
+            targets: voice,
             shares: [{ poolId: "gpus", weight: 4, guaranteedRatio: 0.2, band: 2 }],
             concurrencyMax: 64,
             requestsPerMinuteMax: 1200,
@@ -292,14 +294,6 @@ describe("parseConfiguration()", () => {
     ]);
   });
 
-  test.each([["tenants.acme.keys.0.scopes", []]])(
-    "refuses %s by name, since ignoring it would break a promise",
-    (path, value) => {
-      const key = path.split(".").at(-1) ?? "";
-      expect(problemsWith(path, value)).toEqual([`${path}: '${key}' is not supported yet`]);
-    },
-  );
-
   test.each([
     ["models.tiny.context", 0, "a number of tokens"],
     ["models.tiny.context", 1.5, "a number of tokens"],
@@ -408,18 +402,28 @@ describe("parseConfiguration()", () => {
     expect(problemsWith("pools.local.replicas", replicas.slice(1))).toEqual([]);
   });
 
-  test("refuses what is too large to be stored as one value", () => {
-    const { tenantsMax, bytesMax } = CONFIGURATION_LIMITS;
-    const models = ["a", "b"].map((id) => id.padEnd(256, "x"));
-    const tenant = { keys: [], models, class: "chat" };
-    const [problem, ...others] = problemsOf({
-      models: Object.fromEntries(models.map((id) => [id, { context: 1, pool: "local" }])),
-      pools: { local: { engine: "sluice", replicas: [{ url: "http://gpu:1" }] } },
-      tenants: Object.fromEntries(
-        Array.from({ length: tenantsMax }, (_, index) => [`t${index}`, tenant]),
-      ),
+  test("takes over what a key is limited to", () => {
+    const key = `{ name: app, key: sk-limited, scopes: [usage], models: [tiny], classes: [chat] }`;
+    const text = `
+      models: { tiny: { context: 1k, pool: local }, big: { context: 1k, pool: local } }
+      pools: { local: { engine: sluice, replicas: [{ url: http://gpu:1 }] } }
+      tenants: { acme: { models: [tiny, big], class: chat, keys: [${key}] } }`;
+    expect(parse(text)).toMatchObject({
+      configuration: {
+        keys: [{ scopes: ["usage"], modelIds: ["tiny"], classNames: ["chat"] }],
+      },
     });
-    expect(problem).toContain(`: expected at most ${bytesMax} bytes once resolved, found `);
+  });
+
+  test.each([
+    ["scopes", ["root"], 'scopes[0]: expected a scope: inference, usage, admin, found "root"'],
+    ["scopes", [], "scopes: expected a list of at least one of its scopes, found an empty list"],
+    ["scopes", ["usage", "usage"], "scopes[1]: is there twice: first at"],
+    ["models", ["other"], 'models[0]: expected the name of a model of its tenant, found "other"'],
+    ["classes", ["bulk"], 'classes[0]: expected the name of a class of its tenant, found "bulk"'],
+  ])("refuses a key whose %s are %j", (name, value, problem) => {
+    const [found = "", ...others] = problemsWith(`tenants.acme.keys.0.${name}`, value);
+    expect(found.replaceAll(/\.(\d)/g, "[$1]")).toContain(problem);
     expect(others).toEqual([]);
   });
 

@@ -72,7 +72,7 @@ describe("LiveConfiguration", () => {
   });
 
   test("refuses a member that it does not know", () => {
-    expect(issuesOf({ ...WHOLE, classes: [] })).toHaveLength(1);
+    expect(issuesOf({ ...WHOLE, colours: [] })).toHaveLength(1);
   });
 
   test("refuses a model without a price where the tenant's spend is limited, and only there", () => {

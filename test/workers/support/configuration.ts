@@ -1,5 +1,7 @@
 import { createHmac } from "node:crypto";
+import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { thingsOf } from "../../../src/tenants/configuration-rows.ts";
 import type {
   LiveKey,
   LiveModel,
@@ -7,7 +9,9 @@ import type {
   LiveTenant,
 } from "../../../src/tenants/live-configuration.ts";
 import { LiveConfiguration } from "../../../src/tenants/live-configuration.ts";
+import { orRefuse, uploadConfiguration } from "../../../workers/apply-configuration.ts";
 import { DIRECTORY_NAME } from "../../../workers/directory-object.ts";
+import type { Applied } from "../../../workers/staged-change.ts";
 import { settingsOf } from "../../../workers/settings.ts";
 
 /** What a test says about its configuration; everything else has a sensible value. */
@@ -86,6 +90,26 @@ export function aLiveConfiguration(wish: ConfigurationWish = {}): LiveConfigurat
 
 /** Makes a configuration live in the Worker under test and returns its version. */
 export async function applyConfiguration(configuration: LiveConfiguration): Promise<number> {
-  const { version } = await env.DIRECTORY.getByName(DIRECTORY_NAME).apply(configuration);
-  return version;
+  return orRefuse(await tryConfiguration(configuration)).version;
+}
+
+/** Has a configuration applied, and tells what came of it. */
+export async function tryConfiguration(
+  configuration: LiveConfiguration,
+  expectedVersion?: number,
+): Promise<Applied> {
+  const wish = { actor: "test", action: "apply", reason: "" };
+  return uploadConfiguration(thingsOf(configuration), env, (upload) =>
+    upload.commit({ ...wish, ...(expectedVersion !== undefined && { expectedVersion }) }),
+  );
+}
+
+/** Changes what is stored behind the Directory's back and makes it forget what it had loaded. */
+export async function tearDirectory(
+  statement = "UPDATE versions SET digest = 'torn'",
+): Promise<void> {
+  await runInDurableObject(env.DIRECTORY.getByName(DIRECTORY_NAME), (_object, state) => {
+    state.storage.sql.exec(statement);
+  });
+  await abortAllDurableObjects();
 }

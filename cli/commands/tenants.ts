@@ -1,0 +1,221 @@
+import * as z from "zod";
+import { parseMicros } from "../../src/tenants/money.ts";
+import { parseCount, parseRatio } from "../../src/tenants/units.ts";
+import { Applied, callAdmin, inPath } from "../admin-client.ts";
+import { ADMIN_FLAGS, findGateway } from "../admin-flags.ts";
+import { expectedVersionFlag, reasonFlag } from "../change-flags.ts";
+import { appliedText } from "../changes-text.ts";
+import { WrongUse } from "../command.ts";
+import { FLAG_HELP, flagSwitch, listFlag } from "../flags.ts";
+import { commandOf, requireYes, toColumns, verb } from "../verbs.ts";
+
+const PAGE = 1_000;
+/** Takes a limit away. */
+const NONE = "none";
+
+/** A flag in one of the notations of `sluice.yaml`, or `none`. */
+function notationFlag(
+  { valueName, meaning, expected }: { valueName: string; meaning: string; expected: string },
+  read: (text: string) => number | undefined,
+) {
+  return z
+    .string()
+    .transform((text, context): number | null => {
+      if (text === NONE) return null;
+      const value = read(text);
+      if (value !== undefined) return value;
+      const message = `Expected ${expected}, or ${NONE}`;
+      context.issues.push({ code: "custom", message, input: text });
+      return z.NEVER;
+    })
+    .optional()
+    .register(FLAG_HELP, { valueName, meaning });
+}
+
+const countNotation = { valueName: "N", expected: "a number such as 64 or 400k" };
+const count = (meaning: string) => notationFlag({ ...countNotation, meaning }, parseCount);
+
+const SETTINGS = {
+  models: listFlag("MODELS", "The models it may use, with commas between them"),
+  class: z.string().optional().register(FLAG_HELP, {
+    valueName: "CLASS",
+    meaning: "What it is promised: a built-in class or one of the file",
+  }),
+  weight: notationFlag(
+    { valueName: "W", meaning: "Its weight beside others", expected: "a number such as 2 or 0.5" },
+    (text) => (/^\d{1,4}(\.\d{1,4})?$/.test(text) ? Number(text) : undefined),
+  ),
+  guaranteed: notationFlag(
+    {
+      valueName: "RATIO",
+      meaning: "What it is guaranteed of a pool",
+      expected: "a share such as 20%",
+    },
+    parseRatio,
+  ),
+  priority: count("Its band: 0 is the most urgent one"),
+  concurrency: count("Requests at once"),
+  "requests-per-minute": count("Requests by the minute"),
+  "tokens-per-minute": count("Tokens by the minute"),
+  "tokens-per-month": count("Tokens by the calendar month"),
+  "spend-per-month": notationFlag(
+    {
+      valueName: "AMOUNT",
+      meaning: "Spend by the calendar month",
+      expected: "an amount such as 99.50",
+    },
+    parseMicros,
+  ),
+};
+const CHANGE_FLAGS = ADMIN_FLAGS.extend({
+  ...SETTINGS,
+  reason: reasonFlag,
+  "expected-version": expectedVersionFlag,
+});
+
+/** What a tenant is, as far as it is shown in a line. */
+const Tenant = z.looseObject({
+  tenantId: z.string(),
+  className: z.string(),
+  modelIds: z.array(z.string()),
+  concurrencyMax: z.number().optional(),
+  requestsPerMinuteMax: z.number().optional(),
+  tokensPerMinuteMax: z.number().optional(),
+});
+
+const list = verb({
+  name: "list",
+  summary: "List all tenants",
+  words: [],
+  flags: ADMIN_FLAGS,
+  async run(flags) {
+    const { access } = findGateway(flags);
+    const tenants: z.output<typeof Tenant>[] = [];
+    for (let isMore = true; isMore;) {
+      // oxlint-disable-next-line no-await-in-loop -- a page begins where the one before ends
+      const page = await callAdmin(access, "/tenants", z.object({ tenants: z.array(Tenant) }), {
+        query: { after: tenants.at(-1)?.tenantId, limit: PAGE },
+      });
+      tenants.push(...page.tenants);
+      isMore = page.tenants.length === PAGE;
+    }
+    const rows = tenants.map((tenant) => [
+      tenant.tenantId,
+      tenant.className,
+      tenant.modelIds.join(","),
+      limitText(tenant.concurrencyMax),
+      limitText(tenant.requestsPerMinuteMax),
+      limitText(tenant.tokensPerMinuteMax),
+    ]);
+    const heads = ["tenant", "class", "models", "at once", "requests/min", "tokens/min"];
+    return { lines: toColumns([heads, ...rows]), json: { tenants } };
+  },
+});
+
+const show = verb({
+  name: "show",
+  summary: "Show all of a tenant",
+  words: ["TENANT"],
+  flags: ADMIN_FLAGS,
+  async run(flags, tenantId = "") {
+    const { access } = findGateway(flags);
+    const answer = z.object({ tenant: z.looseObject({}) });
+    const { tenant } = await callAdmin(access, pathOf(tenantId), answer);
+    const lines = Object.entries(tenant).map(([name, value]) => [
+      name,
+      typeof value === "string" ? value : JSON.stringify(value),
+    ]);
+    return { lines: toColumns(lines), json: { tenant } };
+  },
+});
+
+const add = verb({
+  name: "add",
+  summary: "Add a tenant, of whom the file then knows nothing",
+  words: ["TENANT"],
+  flags: CHANGE_FLAGS,
+  async run(flags, tenantId = "") {
+    const { models, class: className } = flags;
+    if (models === undefined || className === undefined) {
+      throw new WrongUse("Expected --models and --class");
+    }
+    const { access } = findGateway(flags);
+    // What a new tenant has not is left out.
+    const tenant = Object.fromEntries(
+      Object.entries(settingsOf(flags)).filter(([, value]) => value !== null),
+    );
+    const body = { tenantId, tenant, ...optionsOf(flags) };
+    const applied = await callAdmin(access, "/tenants", Applied, { method: "POST", body });
+    const lines = [`${tenantId} is there as of ${appliedText(applied)}`];
+    return { lines, json: { tenantId, ...applied } };
+  },
+});
+
+const change = verb({
+  name: "change",
+  summary: "Change a tenant, until a file with other settings is applied",
+  words: ["TENANT"],
+  flags: CHANGE_FLAGS,
+  async run(flags, tenantId = "") {
+    const tenant = settingsOf(flags);
+    if (Object.keys(tenant).length === 0) throw new WrongUse("Expected a flag for what to change");
+    const { access } = findGateway(flags);
+    const body = { tenant, ...optionsOf(flags) };
+    const applied = await callAdmin(access, pathOf(tenantId), Applied, { method: "PATCH", body });
+    const lines = [`${tenantId} is as of ${appliedText(applied)}`];
+    return { lines, json: { tenantId, ...applied } };
+  },
+});
+
+const remove = verb({
+  name: "remove",
+  summary: "Remove a tenant with its keys",
+  words: ["TENANT"],
+  flags: ADMIN_FLAGS.extend({
+    reason: reasonFlag,
+    yes: flagSwitch("Do it: its requests are refused from then on"),
+  }),
+  async run(flags, tenantId = "") {
+    const { access } = findGateway(flags);
+    requireYes(flags.yes, [`This would remove the tenant ${tenantId} with all of its keys`]);
+    const applied = await callAdmin(access, pathOf(tenantId), Applied, {
+      method: "DELETE",
+      query: { reason: flags.reason },
+    });
+    const lines = [`${tenantId} is gone as of ${appliedText(applied)}`];
+    return { lines, json: { tenantId, ...applied } };
+  },
+});
+
+/** `sluice tenants`: the tenants of the live configuration. */
+export const tenantsCommand = commandOf(
+  { name: "tenants", summary: "List, show, add, change and remove tenants" },
+  [list, show, add, change, remove],
+);
+
+/** The flags that were given, as the admin API names them. */
+function settingsOf(flags: z.output<typeof CHANGE_FLAGS>): Readonly<Record<string, unknown>> {
+  const settings = {
+    modelIds: flags.models,
+    className: flags.class,
+    weight: flags.weight,
+    guaranteedRatio: flags.guaranteed,
+    band: flags.priority,
+    concurrencyMax: flags.concurrency,
+    requestsPerMinuteMax: flags["requests-per-minute"],
+    tokensPerMinuteMax: flags["tokens-per-minute"],
+    tokensPerMonthMax: flags["tokens-per-month"],
+    spendPerMonthMaxMicros: flags["spend-per-month"],
+  };
+  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+}
+
+function optionsOf({ reason, "expected-version": expectedVersion }: z.output<typeof CHANGE_FLAGS>) {
+  return {
+    ...(reason !== undefined && { reason }),
+    ...(expectedVersion !== undefined && { expectedVersion }),
+  };
+}
+
+const limitText = (max: number | undefined) => (max === undefined ? "-" : String(max));
+const pathOf = (tenantId: string) => `/tenants/${inPath(tenantId)}`;
