@@ -1,25 +1,25 @@
 import * as z from "zod";
 import { CommandFailure } from "../cli/command.ts";
 import { countFlag, FLAG_HELP, flagSwitch } from "../cli/flags.ts";
+import { hasNativePackage } from "../gpu-backend/engine/executor/native-runtime.ts";
 import { type LoadedModel, loadModel } from "../gpu-backend/engine/model/load-model.ts";
 import { BUNDLED_MODEL } from "../gpu-backend/settings.ts";
-import { assert } from "../src/base/assert.ts";
 import { seededRandom } from "../src/base/random.ts";
 import { aConfig, aModel } from "../test/gpu-backend/engine/executor/random-model.ts";
 import { GOLDEN } from "../test/gpu-backend/engine/executor/golden.ts";
 import type { EngineSide } from "./engine/engine-side.ts";
 import { hasLlamaCpp, openLlamaCpp } from "./engine/llama-cpp-side.ts";
 import {
-  DECODE_SEQUENCES,
-  DECODE_STEPS,
+  type Extent,
+  limitsOf,
   measureSides,
-  PREFILL_TOKENS,
   PROMPT_TOKENS,
   ratioOf,
   type Speeds,
 } from "./engine/measure-sides.ts";
 import { compareTokens } from "./engine/same-tokens.ts";
-import { openSluice } from "./engine/sluice-side.ts";
+import { openSluice, STEP_PARTS } from "./engine/sluice-side.ts";
+import { measureParts } from "./engine/step-shares.ts";
 import { describeMachine } from "./support/machine.ts";
 import { runProgram } from "./support/run-program.ts";
 import { quantileOf } from "./support/statistics.ts";
@@ -38,7 +38,7 @@ type Flags = z.output<typeof FLAGS>;
 const HELP = `Usage: npm run bench:engine -- [flags]
 
 Measures what the engine computes on one thread, sampling included, without scheduler and server,
-and beside it llama.cpp with the very same weights, where that is installed
+in every runtime that is installed, and beside it llama.cpp with the very same weights, where that is
 (npm install --prefix bench/peers --ignore-scripts). Prints Markdown. Sides take turns. Speeds are
 medians in tokens per second of CPU time, which is the one to look at on a busy machine; ratios are
 medians over repetitions, with intervals of 95 %.`;
@@ -58,31 +58,59 @@ const LARGE = aConfig({
 });
 const AGREEMENT_OUTPUT_TOKENS = 32;
 
-const LIMITS = {
-  promptTokensMax: Math.max(...PREFILL_TOKENS),
-  sequencesMax: Math.max(...DECODE_SEQUENCES),
-  sequenceTokensMax: PROMPT_TOKENS + DECODE_STEPS,
+const WASM_WAYS = [
+  { precision: "f32", runtime: "wasm" },
+  { precision: "int8", runtime: "wasm" },
+] as const;
+const NATIVE_WAYS = [
+  { precision: "f32", runtime: "node" },
+  { precision: "int8", runtime: "node" },
+] as const;
+/** With flash attention, as node-llama-cpp has it by default, and without. */
+const PEERS = [
+  { precision: "f32" },
+  { precision: "q8_0" },
+  { precision: "q8_0", flashAttention: false },
+] as const;
+
+const EXTENT: Extent = {
+  decodeSequences: [1, 4, 16, 32],
+  decodeSteps: 64,
+  prefillTokens: [128, 512, 1500],
+};
+/** A model twenty times as large is not measured for twenty times as long. */
+const LARGE_EXTENT: Extent = {
+  decodeSequences: [1, 4, 16],
+  decodeSteps: 16,
+  prefillTokens: [128, 512],
 };
 
 async function runBenchmark(flags: Flags): Promise<string> {
   const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
   const machine = describeMachine();
   const model = flags.large ? aModel(SEED, LARGE) : await loadModel(flags.model);
-  const ours = [
-    await openSluice(model, { precision: "f32", runtime: "wasm" }, LIMITS),
-    await openSluice(model, { precision: "int8", runtime: "wasm" }, LIMITS),
-  ] as const;
-  const peers = hasLlamaCpp
-    ? ([
-        await openLlamaCpp(model, { precision: "f32" }, LIMITS),
-        await openLlamaCpp(model, { precision: "q8_0" }, LIMITS),
-        await openLlamaCpp(model, { precision: "q8_0", flashAttention: false }, LIMITS),
-      ] as const)
-    : [];
-  const agreement = peers.length > 0 && !flags.large ? await agreementOf(ours[0], peers[0]) : "";
+  const extent = flags.large ? LARGE_EXTENT : EXTENT;
+  const limits = limitsOf(extent);
+  const ways = hasNativePackage() ? [...WASM_WAYS, ...NATIVE_WAYS] : WASM_WAYS;
+  const parts = new Map<string, Parts>();
+  for (const way of ways.filter(({ precision }) => precision === "int8")) {
+    parts.set(way.runtime, await measureParts(model, way, extent));
+  }
+  const ours: EngineSide[] = [];
+  for (const way of ways) ours.push(await openSluice(model, way, limits));
+  const peers: EngineSide[] = [];
+  for (const peer of hasLlamaCpp ? PEERS : []) peers.push(await openLlamaCpp(model, peer, limits));
+  const [side] = ours;
+  const [peer] = peers;
+  const agreement =
+    side === undefined || peer === undefined || flags.large ? [] : [await agreementOf(side, peer)];
   const sides = [...ours, ...peers];
-  const speeds = await measureSides(sides, { repeats, random: seededRandom(SEED) });
-  for (const side of sides) await side.close();
+  const speeds = await measureSides(sides, {
+    extent,
+    repeats,
+    random: seededRandom(SEED),
+  });
+  for (const each of sides) await each.close();
   const { hiddenSize, layerCount, headCount, kvHeadCount } = model.config;
   const words = [flags.large ? "--large " : "", `--repeats ${repeats}`].join("");
   return [
@@ -93,12 +121,12 @@ async function runBenchmark(flags: Flags): Promise<string> {
     machine,
     "- one thread on each side; llama.cpp is node-llama-cpp 3.21.1",
     `- model: ${describeModel(model)}, ${layerCount} layers, hidden ${hiddenSize}, ${headCount} heads over ${kvHeadCount}`,
-    `- ${repeats} repetitions; decoding: ${DECODE_STEPS} steps behind a prompt of ${PROMPT_TOKENS} tokens; greedy unless said otherwise`,
-    agreement,
+    `- ${repeats} repetitions; decoding: ${extent.decodeSteps} steps behind a prompt of ${PROMPT_TOKENS} tokens; greedy unless said otherwise`,
+    ...agreement,
     "",
     ...toSpeedTable(sides, speeds),
-    "",
-    ...(peers.length > 0 ? toRatioTable(sides, speeds) : []),
+    ...ours.flatMap((each) => toRatioTable(each, peers, speeds)),
+    ...Array.from(parts, ([runtime, each]) => toPartsTable(runtime, each)).flat(),
   ].join("\n");
 }
 
@@ -110,7 +138,7 @@ function describeModel(model: LoadedModel): string {
 async function agreementOf(side: EngineSide, other: EngineSide): Promise<string> {
   const prompts = GOLDEN.models["sluice-tiny"]?.prompts.map((prompt) => prompt.prompt_ids) ?? [];
   const fitting = prompts.filter(
-    (prompt) => prompt.length + AGREEMENT_OUTPUT_TOKENS <= LIMITS.sequenceTokensMax,
+    (prompt) => prompt.length + AGREEMENT_OUTPUT_TOKENS <= limitsOf(EXTENT).sequenceTokensMax,
   );
   const { equalTokens, tokens } = await compareTokens(side, other, {
     prompts: fitting,
@@ -138,35 +166,35 @@ function toSpeedTable(sides: readonly EngineSide[], speeds: Speeds): string[] {
   ];
 }
 
-function toRatioTable(sides: readonly EngineSide[], speeds: Speeds): string[] {
-  const [f32, int8, peerF32, peerQ8, peerQ8Plain] = sides;
-  assert(
-    f32 !== undefined &&
-      int8 !== undefined &&
-      peerF32 !== undefined &&
-      peerQ8 !== undefined &&
-      peerQ8Plain !== undefined,
-    "all sides are there",
-  );
-  const pairs = [
-    [f32, peerF32],
-    [int8, peerQ8],
-    [int8, peerQ8Plain],
-  ] as const;
+/** One of our sides against the peers of its precision. */
+function toRatioTable(side: EngineSide, peers: readonly EngineSide[], speeds: Speeds): string[] {
+  const others = peers.filter(({ isInteger }) => isInteger === side.isInteger);
+  if (others.length === 0) return [];
   const random = seededRandom(SEED);
   return [
-    `| ratio | ${pairs.map(([side, other]) => `${side.name} / ${other.name}`).join(" | ")} |`,
-    `|---|${pairs.map(() => "---:|").join("")}`,
+    "",
+    `| ${side.name} | ${others.map(({ name }) => `÷ ${name}`).join(" | ")} |`,
+    `|---|${others.map(() => "---:|").join("")}`,
     ...Array.from(speeds, ([workload, bySide]) => {
-      const cells = pairs.map(([side, other]) => {
-        const { median, low, high } = ratioOf(
-          bySide.get(side) ?? [],
-          bySide.get(other) ?? [],
-          random,
-        );
+      const speedsOf = (each: EngineSide) => bySide.get(each) ?? [];
+      const cells = others.map((other) => {
+        const { median, low, high } = ratioOf(speedsOf(side), speedsOf(other), random);
         return `${median.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`;
       });
       return `| ${[workload.name, ...cells].join(" | ")} |`;
+    }),
+  ];
+}
+
+type Parts = ReadonlyMap<string, readonly number[]>;
+
+function toPartsTable(runtime: string, parts: Parts): string[] {
+  return [
+    "",
+    `| ms a step, int8, ${runtime} | ${STEP_PARTS.join(" | ")} |`,
+    `|---|${STEP_PARTS.map(() => "---:|").join("")}`,
+    ...Array.from(parts, ([name, ms]) => {
+      return `| ${[name, ...ms.map((each) => each.toFixed(3))].join(" | ")} |`;
     }),
   ];
 }

@@ -10,6 +10,8 @@ export interface StepPart {
 /** One of the engines that are compared, at work on one thread. */
 export interface EngineSide {
   readonly name: string;
+  /** Whether matrices are multiplied in int8. */
+  readonly isInteger: boolean;
   /** Computes all parts in one step and returns the token that was sampled behind each. */
   step(parts: readonly StepPart[], sampling: Sampling): Promise<number[]>;
   /** Drops what is known of a sequence from a position on. */

@@ -84,6 +84,7 @@ export async function openLlamaCpp(
   let applied: Sampling | undefined;
   return {
     name: `llama.cpp ${precision}${flashAttention === false ? ", no flash attention" : ""}`,
+    isInteger: precision === "q8_0",
     step: async (parts, sampling) => {
       if (applied !== sampling) sampler.applyConfig(samplerSettings(sampling));
       applied = sampling;

@@ -1,15 +1,19 @@
 import type { Sampling } from "../../gpu-backend/engine/generate-request.ts";
 import type { Random } from "../../src/base/random.ts";
 import { bootstrapInterval, type Interval, quantileOf, shuffle } from "../support/statistics.ts";
-import { type EngineSide, GREEDY, PROMPT_SEQUENCE, TOP_P } from "./engine-side.ts";
+import { type EngineSide, GREEDY, PROMPT_SEQUENCE, type SideLimits, TOP_P } from "./engine-side.ts";
 
 /** Decoding starts behind a prompt of this length. */
 export const PROMPT_TOKENS = 128;
-export const DECODE_STEPS = 64;
-export const DECODE_SEQUENCES = [1, 4, 16, 32];
-export const PREFILL_TOKENS = [128, 512, 1500];
+/** What is measured, and how much of it. */
+export interface Extent {
+  readonly decodeSequences: readonly number[];
+  readonly decodeSteps: number;
+  readonly prefillTokens: readonly number[];
+}
 /** The first runs are slower: the machine code of the kernels is still being made. */
 const WARM_UP_REPEATS = 1;
+const TOP_P_SEQUENCES = 16;
 
 /** One thing that is measured; `run` returns how many tokens it was. */
 export interface Workload {
@@ -17,14 +21,26 @@ export interface Workload {
   run(side: EngineSide): Promise<number>;
 }
 
-export const WORKLOADS: readonly Workload[] = [
-  ...DECODE_SEQUENCES.map((count) => decodeWorkload(count, GREEDY)),
-  decodeWorkload(16, TOP_P),
-  ...PREFILL_TOKENS.map((count) => ({
-    name: `prefill, ${count} tokens`,
-    run: (side: EngineSide) => prefill(side, count),
-  })),
-];
+export function workloadsOf(extent: Extent): readonly Workload[] {
+  const { decodeSequences, decodeSteps, prefillTokens } = extent;
+  return [
+    ...decodeSequences.map((count) => decodeWorkload(count, decodeSteps, GREEDY)),
+    decodeWorkload(TOP_P_SEQUENCES, decodeSteps, TOP_P),
+    ...prefillTokens.map((count) => ({
+      name: `prefill, ${count} tokens`,
+      run: (side: EngineSide) => prefill(side, count),
+    })),
+  ];
+}
+
+/** What every side must have room for. */
+export function limitsOf({ decodeSequences, decodeSteps, prefillTokens }: Extent): SideLimits {
+  return {
+    promptTokensMax: Math.max(...prefillTokens),
+    sequencesMax: Math.max(...decodeSequences),
+    sequenceTokensMax: PROMPT_TOKENS + decodeSteps,
+  };
+}
 
 /** Tokens per second of one run. */
 export interface Speed {
@@ -42,11 +58,12 @@ export type Speeds = ReadonlyMap<Workload, ReadonlyMap<EngineSide, Speed[]>>;
  */
 export async function measureSides(
   sides: readonly EngineSide[],
-  { repeats, random }: { readonly repeats: number; readonly random: Random },
+  options: { readonly extent: Extent; readonly repeats: number; readonly random: Random },
 ): Promise<Speeds> {
-  for (const side of sides) await computePrompts(side);
+  const { extent, repeats, random } = options;
+  for (const side of sides) await computePrompts(side, extent);
   const speeds = new Map(
-    WORKLOADS.map((workload) => [
+    workloadsOf(extent).map((workload) => [
       workload,
       new Map(sides.map((side): [EngineSide, Speed[]] => [side, []])),
     ]),
@@ -96,15 +113,15 @@ export function promptOf(tokenCount: number): number[] {
 }
 
 /** Fills the KV of every sequence's prompt; decoding goes back to its end. */
-async function computePrompts(side: EngineSide): Promise<void> {
+export async function computePrompts(side: EngineSide, extent: Extent): Promise<void> {
   const tokens = promptOf(PROMPT_TOKENS);
-  for (let sequence = 1; sequence <= Math.max(...DECODE_SEQUENCES); sequence++) {
+  for (let sequence = 1; sequence <= Math.max(...extent.decodeSequences); sequence++) {
     side.rewind(sequence, 0);
     await side.step([{ sequence, startPosition: 0, tokens }], GREEDY);
   }
 }
 
-function decodeWorkload(count: number, sampling: Sampling): Workload {
+function decodeWorkload(count: number, steps: number, sampling: Sampling): Workload {
   const suffix = sampling === GREEDY ? "" : `, top-p ${sampling.topP}`;
   return {
     name: `decode, batch ${count}${suffix}`,
@@ -112,14 +129,14 @@ function decodeWorkload(count: number, sampling: Sampling): Workload {
       const sequences = Array.from({ length: count }, (_, index) => 1 + index);
       for (const sequence of sequences) side.rewind(sequence, PROMPT_TOKENS);
       let next = sequences.map((sequence) => 300 + sequence);
-      for (let step = 0; step < DECODE_STEPS; step++) {
+      for (let step = 0; step < steps; step++) {
         const startPosition = PROMPT_TOKENS + step;
         const parts = sequences.map((sequence, index) => {
           return { sequence, startPosition, tokens: [next[index] ?? 0] };
         });
         next = await side.step(parts, sampling);
       }
-      return count * DECODE_STEPS;
+      return count * steps;
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { BatchRow } from "../../gpu-backend/engine/batch.ts";
 import { createOnnxExecutor } from "../../gpu-backend/engine/executor/onnx-executor.ts";
-import type { Precision } from "../../gpu-backend/engine/executor/load-stages.ts";
+import type { Precision, Stage } from "../../gpu-backend/engine/executor/load-stages.ts";
 import type { RuntimeChoice } from "../../gpu-backend/engine/executor/runtime-choice.ts";
 import type { LoadedModel } from "../../gpu-backend/engine/model/load-model.ts";
 import { createSamplingKernel } from "../../gpu-backend/engine/executor/sampling-kernel.ts";
@@ -12,11 +12,33 @@ import { type EngineSide, GREEDY, PROMPT_SEQUENCE, type SideLimits } from "./eng
 
 const BLOCK_TOKENS = 16;
 
+/** What a step is made of; `rest` is all that lies between, JavaScript as well as norms and gates. */
+export const STEP_PARTS = ["products", "attention", "sampling", "rest"] as const;
+export type StepPartName = (typeof STEP_PARTS)[number];
+
+/** Is told which part of a step begins. */
+export interface StepWatch {
+  enter(part: StepPartName): void;
+}
+
+const PART_OF_STAGE = {
+  graph: "products",
+  product: "products",
+  attention: "attention",
+  embed: "rest",
+  add: "rest",
+  norm: "rest",
+  gate: "rest",
+  pick: "rest",
+  split: "rest",
+} as const satisfies Record<Stage["kind"], StepPartName>;
+
 /** Our own executor and sampler, without scheduler and server. */
 export async function openSluice(
   model: LoadedModel,
   { precision, runtime }: { readonly precision: Precision; readonly runtime: RuntimeChoice },
   limits: SideLimits,
+  watch?: StepWatch,
 ): Promise<EngineSide> {
   const tables = blockTables(limits);
   const executor = await createOnnxExecutor({
@@ -26,6 +48,7 @@ export async function openSluice(
     blockTokens: BLOCK_TOKENS,
     blockCount: tables.reduce((sum, table) => sum + table.length, 0),
     batchTokensMax: limits.promptTokensMax,
+    ...(watch !== undefined && { onStage: (kind) => watch.enter(PART_OF_STAGE[kind]) }),
   });
   const sampler = new Sampler(
     executor.vocabularyTokens,
@@ -34,6 +57,7 @@ export async function openSluice(
   const history = new TokenHistory(GREEDY, []);
   return {
     name: `Sluice ${precision}, ${runtime}`,
+    isInteger: precision === "int8",
     step: async (parts, sampling) => {
       const rows = parts.map(({ sequence, startPosition, tokens }): BatchRow => {
         return {
@@ -48,7 +72,9 @@ export async function openSluice(
       });
       const totalTokens = rows.reduce((sum, row) => sum + row.tokens.length, 0);
       const batch = { rows, totalTokens };
-      return sampleBatch(sampler, batch, await executor.run(batch)).map((result) => {
+      const output = await executor.run(batch);
+      watch?.enter("sampling");
+      return sampleBatch(sampler, batch, output).map((result) => {
         assert(result.kind === "computed", "every row is computed");
         return result.chosen?.tokenId ?? -1;
       });

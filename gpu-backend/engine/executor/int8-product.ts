@@ -61,7 +61,7 @@ const TILE_OUTPUTS = 8;
 const PADDED_OUTPUTS = 2 * TILE_OUTPUTS;
 
 /** Multiplications from which on a call of the runtime costs less than our own kernel; measured. */
-const SEGMENT_WORK_MIN = 1_000_000;
+const SEGMENT_WORK_MIN = 2_000_000;
 
 /**
  * Products of f32 rows with int8 matrices, by our own kernel in a runtime's memory, or by the runtime

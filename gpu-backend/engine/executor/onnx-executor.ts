@@ -8,7 +8,7 @@ import { loadStages, type Precision } from "./load-stages.ts";
 import { candidatesFor, openRuntime, ORT_VERSION, type RuntimeKind } from "./open-runtime.ts";
 import { RowOperations } from "./row-operations.ts";
 import type { RuntimeChoice } from "./runtime-choice.ts";
-import { StagedExecutor } from "./staged-executor.ts";
+import { type ExecutorParts, StagedExecutor } from "./staged-executor.ts";
 
 /** What an executor is made of. */
 export interface OnnxExecutorOptions {
@@ -24,6 +24,8 @@ export interface OnnxExecutorOptions {
   readonly runtime?: RuntimeChoice;
   /** The only way to call ONNX Runtime that is tried; absent: all that `runtime` leaves. */
   readonly runtimeKind?: RuntimeKind;
+  /** Is told the kind of each stage before it runs, for whoever measures them. */
+  readonly onStage?: ExecutorParts["onStage"];
 }
 
 /** An executor, and what there is to say about how it came up. */
@@ -71,6 +73,7 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
       blockTokens,
       blockCount,
       batchTokensMax,
+      onStage: options.onStage,
     });
     return Object.assign(executor, {
       precision,

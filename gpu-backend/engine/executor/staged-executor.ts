@@ -30,6 +30,8 @@ export interface ExecutorParts extends StageEngines {
   readonly blockTokens: number;
   readonly blockCount: number;
   readonly batchTokensMax: number;
+  /** Is told the kind of each stage before it runs, for whoever measures them. */
+  readonly onStage?: ((kind: Stage["kind"]) => void) | undefined;
 }
 
 /** Where a step stands. */
@@ -56,6 +58,7 @@ export class StagedExecutor implements Executor {
 
   readonly #engines: StageEngines;
   readonly #stages: readonly Stage[];
+  readonly #onStage: ExecutorParts["onStage"];
   readonly #lastLayer: number;
   readonly #attention: PagedAttention;
   readonly #columns: Readonly<Record<BufferName, number>>;
@@ -76,6 +79,7 @@ export class StagedExecutor implements Executor {
     this.batchTokensMax = batchTokensMax;
     this.#engines = parts;
     this.#stages = parts.stages;
+    this.#onStage = parts.onStage;
     this.#lastLayer = config.layerCount - 1;
     this.#attention = new PagedAttention(runtime, config, parts);
     this.memory = { weightBytes: parts.weightBytes, kvPoolBytes: this.#attention.kvPoolBytes };
@@ -128,6 +132,7 @@ export class StagedExecutor implements Executor {
 
   async #run(step: Step): Promise<StepOutput> {
     for (const stage of this.#stages) {
+      this.#onStage?.(stage.kind);
       await this.#runStage(stage, step);
       if (step.rowCount === 0) break;
     }
