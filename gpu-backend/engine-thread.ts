@@ -73,11 +73,8 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     meter,
     watch: new StepWatch(watchMemory),
     nowMs: monotonicNowMs,
-    publish: (events, atMs) => {
-      const prefixes = engine.takePrefixChanges();
-      const changed = prefixes !== undefined && { prefixes };
-      post({ kind: "events", events, atMs, snapshot: snapshot(), ...changed });
-    },
+    publish: (events, atMs) =>
+      post({ kind: "events", events, atMs, snapshot: snapshot(), ...prefixNews(engine) }),
   });
   const intake: ConstraintIntake = new ConstraintIntake(
     loop,
@@ -141,6 +138,12 @@ function factsOf(engine: Engine, executor: OnnxExecutor, parameterCount: number)
     endTokenIds: executor.eosTokenIds,
     notes: executor.notes,
   };
+}
+
+/** What has changed of the gateway's names for what is cached, if anything has. */
+function prefixNews(engine: Engine) {
+  const prefixes = engine.takePrefixChanges();
+  return prefixes !== undefined && { prefixes };
 }
 
 function snapshotOf(

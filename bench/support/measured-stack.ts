@@ -26,16 +26,21 @@ export interface MeasuredStack {
   readonly gatewayCommand: readonly string[];
   readonly direct: Pick<TimedRequest, "url" | "headers">;
   readonly gateway: Pick<TimedRequest, "url" | "headers">;
+  /** The same for each tenant of `sluice.local.yaml`. */
+  readonly tenants: readonly Pick<TimedRequest, "headers">[];
+  /** By which an operator asks the gateway. */
+  readonly admin: Pick<TimedRequest, "url" | "headers">;
 }
 
 const ROUTE = "/v1/chat/completions";
 
 /**
- * Starts one engine and the gateway under `workerd serve`, hands over both ways to the engine, and
+ * Starts one engine, or more, and the gateway under `workerd serve`, hands over both ways to the engine, and
  * ends all of it when `measure` is done or has failed.
  */
 export async function withMeasuredStack<Result>(
   measure: (stack: MeasuredStack) => Promise<Result>,
+  engineCount: 1 | 2 = 1,
 ): Promise<Result> {
   const [gatewayPort = 0, ...replicaPorts] = await takeFreePorts(3);
   const address = { host: "127.0.0.1", port: gatewayPort };
@@ -46,7 +51,7 @@ export async function withMeasuredStack<Result>(
     const buildFolder = join(folder.path, "engine");
     await buildEngine(buildFolder);
     const file = writeLocalConfiguration(folder.path, replicaPorts);
-    const { plan, demoKey } = await planOneEngine(file, secrets);
+    const { plan, demoKey, keys } = await planEngines(file, secrets, engineCount);
     const [engine] = plan.engines;
     assert(engine !== undefined, "a plan for one replica has an engine");
     const childPlan = await planWorkerdChild(address, folder, secrets);
@@ -65,6 +70,11 @@ export async function withMeasuredStack<Result>(
       gateway: {
         url: `${toLocalUrl("http", address)}${ROUTE}`,
         headers: { authorization: `Bearer ${demoKey.key}` },
+      },
+      tenants: keys.map((key) => ({ headers: { authorization: `Bearer ${key}` } })),
+      admin: {
+        url: `${toLocalUrl("http", address)}/admin/v1`,
+        headers: { authorization: `Bearer ${secrets.SLUICE_ADMIN_KEY}` },
       },
     };
     let measuring: Promise<Result> | undefined;
@@ -95,10 +105,12 @@ export async function withMeasuredStack<Result>(
 /** The ports are drawn from free ones, so another run finds others. */
 const PORT_REMEDIES = { remedy: "run it again", hostRemedy: "run it again" };
 
-async function planOneEngine(
+async function planEngines(
   file: string,
   secrets: Secrets,
+  engineCount: number,
 ): Promise<{
+  readonly keys: readonly string[];
   readonly plan: StackPlan;
   readonly demoKey: { readonly key: string; readonly model: string };
 }> {
@@ -106,9 +118,14 @@ async function planOneEngine(
     mode: "local",
     hashKey: keyHasher(secrets.SLUICE_KEY_PEPPER),
   });
-  const planned = planStack(source.configuration, 1);
+  const planned = planStack(source.configuration, engineCount);
   assert(planned.kind === "ok", "sluice.local.yaml can run on one machine");
-  const [demoKey] = listDemoKeys(source.document, planned.plan.configuration);
+  const demoKeys = listDemoKeys(source.document, planned.plan.configuration);
+  const [demoKey] = demoKeys;
   assert(demoKey?.model !== undefined, "sluice.local.yaml has a demo key for a model");
-  return { plan: planned.plan, demoKey: { key: demoKey.key, model: demoKey.model } };
+  return {
+    plan: planned.plan,
+    demoKey: { key: demoKey.key, model: demoKey.model },
+    keys: demoKeys.map(({ key }) => key),
+  };
 }

@@ -1,4 +1,4 @@
-import { WebSocket } from "ws";
+import { type RawData, WebSocket } from "ws";
 import type { Random } from "../../src/base/random.ts";
 import {
   PREFIXES_WANTED,
@@ -81,7 +81,7 @@ export class ReportLink {
     socket.on("open", () => this.#opened());
     socket.on("message", (message) => {
       // Whatever else a pool of another version says is not for this engine.
-      if (String(message) !== PREFIXES_WANTED) return;
+      if (!Buffer.from(PREFIXES_WANTED).equals(toBuffer(message))) return;
       this.#options.prefixFeed.restart();
       this.changed();
     });
@@ -161,4 +161,9 @@ export class ReportLink {
     this.#reportTimer = undefined;
     clearInterval(this.#pingTimer);
   }
+}
+
+function toBuffer(message: RawData): Buffer {
+  if (Array.isArray(message)) return Buffer.concat(message);
+  return Buffer.isBuffer(message) ? message : Buffer.from(message);
 }

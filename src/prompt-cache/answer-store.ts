@@ -28,6 +28,8 @@ interface TenantAnswers {
   characters: number;
 }
 
+const NOTHING_KEPT: TenantAnswers = { answers: new Map(), characters: 0 };
+
 /**
  * Answers by the keys of their requests. Each tenant has room of its own, so that nobody's answers are lost
  * by what another one asks, until there are more tenants than fit: then those go that were asked for longest
@@ -100,9 +102,8 @@ export class AnswerStore {
 
   #trim(tenantId: TenantId): void {
     const { charactersMax, tenantCharactersMax } = this.#options;
-    const own = this.#tenants.get(tenantId);
-    while (own !== undefined && own.characters > tenantCharactersMax)
-      this.#dropOldest(tenantId, own);
+    const own = this.#tenants.get(tenantId) ?? NOTHING_KEPT;
+    while (own.characters > tenantCharactersMax) this.#dropOldest(tenantId, own);
     for (const [id, kept] of this.#tenants) {
       while (this.#characters > charactersMax && kept.answers.size > 0) this.#dropOldest(id, kept);
       if (this.#characters <= charactersMax) break;

@@ -75,18 +75,19 @@ describe("a request", () => {
   });
 });
 
+const cachedOf = (sequence: number) => ({
+  sequence,
+  isWhole: false,
+  stored: "abcdefgh",
+  removed: "",
+});
+
 describe("a pool that has missed something of what a replica has cached", () => {
   test("asks for all of it, and not when nothing is missing", async () => {
     const gateway = await aGateway();
     const [replica] = gateway.replicas;
     const asked: unknown[] = [];
     replica?.socket.addEventListener("message", ({ data }) => asked.push(data));
-    const cachedOf = (sequence: number) => ({
-      sequence,
-      isWhole: false,
-      stored: "abcdefgh",
-      removed: "",
-    });
     replica?.report({ cached: cachedOf(1) });
     replica?.report({ cached: cachedOf(2) });
     replica?.report({ cached: cachedOf(4) });

@@ -80,6 +80,10 @@ function reportsOf(connection: ReplicaConnection): ReplicaReport[] {
   return connection.frames.flatMap((frame) => (frame.kind === "report" ? frame : []));
 }
 
+function told(connection: ReplicaConnection) {
+  return reportsOf(connection).flatMap(({ cached }) => cached ?? []);
+}
+
 describe("ReportLink", () => {
   test("dials in with the secret, says hello, and reports at once", async () => {
     pool = await startFakePool();
@@ -131,8 +135,6 @@ describe("ReportLink", () => {
     const prefixFeed = new PrefixFeed();
     const { link } = dial(pool.url, aState, prefixFeed);
     const first = await connected();
-    const told = (connection: ReplicaConnection) =>
-      reportsOf(connection).flatMap(({ cached }) => cached ?? []);
     prefixFeed.apply({ stored: "namename", removed: "" });
     link.changed();
     await eventually("the change came", () => told(first).length === 2);
