@@ -5,6 +5,7 @@ import type { KeyLookup } from "./directory-object.ts";
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
+import { admitLookup, countingFailures, noteFailure } from "./key-guard.ts";
 import { logLine } from "./log.ts";
 import type { Settings } from "./settings.ts";
 
@@ -27,11 +28,21 @@ const cache = new AccessCache();
 /**
  * Tells which tenant a request's API key (`Authorization: Bearer` or `x-api-key`) belongs to.
  *
- * Throws `missing_api_key` or `invalid_api_key`, and `not_configured` while the Directory cannot
+ * Throws `missing_api_key` or `invalid_api_key`, `rate_limit_exceeded` to an address that sends such again and
+ * again, and `not_configured` while the Directory cannot
  * say; `permission_denied` where a page asks that is none of the tenant's. The key itself is hashed at once and
  * goes nowhere.
  */
-export async function authenticate(
+export function authenticate(
+  headers: Headers,
+  env: Env,
+  settings: Settings,
+  nowMs: number,
+): Promise<TenantAccess> {
+  return countingFailures(headers, nowMs, () => identify(headers, env, settings, nowMs));
+}
+
+async function identify(
   headers: Headers,
   env: Env,
   settings: Settings,
@@ -41,7 +52,7 @@ export async function authenticate(
   if (settings.mode === "production" && apiKey.startsWith(DEMO_KEY_PREFIX)) throw invalidApiKey();
   const keyHash = createHmac("sha256", settings.keyPepper).update(apiKey).digest("hex");
 
-  const access = await findAccess(keyHash, env, nowMs);
+  const access = await findAccess(keyHash, headers, env, nowMs);
   if (access === undefined || !isSameSecret(access.keyHash, keyHash)) throw invalidApiKey();
   if (nowMs < (access.notBeforeAtMs ?? nowMs)) {
     throw invalidApiKey("The API key is not valid yet");
@@ -63,9 +74,17 @@ function refuseForeignPage(headers: Headers, { tenant: { origins } }: TenantAcce
   });
 }
 
-/** Throws `missing_api_key` or `invalid_api_key` unless the request carries this very secret. */
+/**
+ * Throws `missing_api_key` or `invalid_api_key` unless the request carries this very secret, and
+ * `rate_limit_exceeded` for an address from which too many did not.
+ */
 export function verifyBearer(headers: Headers, secret: string): void {
-  if (!isSameSecret(readBearer(headers), secret)) throw invalidApiKey();
+  try {
+    if (!isSameSecret(readBearer(headers), secret)) throw invalidApiKey();
+  } catch (error) {
+    noteFailure(headers, Date.now(), error);
+    throw error;
+  }
 }
 
 function readBearer(headers: Headers): string {
@@ -78,12 +97,15 @@ function readBearer(headers: Headers): string {
 
 async function findAccess(
   keyHash: string,
+  headers: Headers,
   env: Env,
   nowMs: number,
 ): Promise<TenantAccess | undefined> {
   const remembered = cache.recall(keyHash, nowMs);
   if (remembered.kind === "known") return remembered.access;
   if (remembered.kind === "unknown") return undefined;
+  // A key that was good lately is nobody's guess.
+  if (!cache.wasGood(keyHash, nowMs)) admitLookup(headers, nowMs);
   const answer = await askDirectory(keyHash, env);
   if (answer.kind === "away") return lastGoodAccess(keyHash, nowMs, answer.reason);
   if (answer.kind === "unconfigured") {

@@ -1,8 +1,9 @@
-import { assert } from "../src/base/assert.ts";
+import type { ModelId } from "../src/protocol/ids.ts";
 import type { RequestOutline } from "../src/protocol/operation.ts";
 import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
 import type { RequestPricing } from "../src/tenants/model-price.ts";
 import { costMaxOf } from "../src/tenants/model-price.ts";
+import type { OverloadLadder } from "../src/tenants/overload-step.ts";
 import { ladderBehind, ladderWithin } from "../src/tenants/overload-step.ts";
 import { shareOf } from "../src/tenants/share.ts";
 import { cacheSaltOf } from "./cache-salt.ts";
@@ -23,58 +24,65 @@ interface TargetedRequest {
 /** Where a request is sent, and what is reserved for it there. */
 type Aim = Pick<CheckedRequest, "target" | "fallbacks" | "tokensMax" | "pricing">;
 
-/** Prepares a request for the model that it asks for, the first one, and for those that may be asked instead. */
+/**
+ * Prepares a request for the model that it asks for, the first one; for those that may be asked instead only
+ * what is reserved, since mostly none is.
+ */
 export function aimedAt(
   models: readonly [LiveModel, ...LiveModel[]],
   request: TargetedRequest,
 ): Aim {
-  const targets = targetsOf(models, request);
-  const [target, ...fallbacks] = targets;
-  assert(target !== undefined, "every model makes a target");
+  const [asked, ...others] = models;
+  const { prompts, tenant, body } = request;
+  const { outline } = body;
+  const isThere = (modelId: ModelId): boolean => others.some((model) => model.modelId === modelId);
+  const ladder = tenant.overload && ladderWithin(tenant.overload, isThere);
+  const bounds = models.map((model) => ({
+    tokensMax: tokensMaxOf(outline, prompts, model.contextTokens),
+    pricing: pricingOf(outline, prompts, model),
+  }));
   return {
-    target,
-    fallbacks,
-    tokensMax: targets.reduce((max, { tokensMax }) => Math.max(max, tokensMax), 0),
-    pricing: dearestOf(targets, request.prompts),
+    target: targetOf(asked, ladder, request),
+    fallbacks: others.map((model) => ({
+      modelId: model.modelId,
+      prepare: () => targetOf(model, ladderBehind(ladder ?? [], model.modelId), request),
+    })),
+    tokensMax: bounds.reduce((max, { tokensMax }) => Math.max(max, tokensMax), 0),
+    pricing: dearestOf(
+      bounds.map(({ pricing }) => pricing),
+      prompts,
+    ),
   };
 }
 
-function targetsOf(
-  models: readonly LiveModel[],
+function targetOf(
+  model: LiveModel,
+  overload: OverloadLadder | undefined,
   { body, prompts, tenant, settings }: TargetedRequest,
-): CallTarget[] {
+): CallTarget {
   const { outline } = body;
-  const [asked, ...others] = models.map(({ modelId }) => modelId);
-  const ladder =
-    tenant.overload && ladderWithin(tenant.overload, (modelId) => others.includes(modelId));
-  return models.map((model) => {
-    const { modelId, upstreamModel, contextTokens } = model;
-    const isAsked = modelId === asked;
-    const { tenantId } = tenant;
-    return {
-      model,
-      share: shareOf(tenant, model.poolId),
-      upstreamBody: upstreamBodyOf(body, upstreamModel),
-      outputTokensMax: outline.outputTokensMax,
-      tokensMax: tokensMaxOf(outline, prompts, contextTokens),
-      pricing: pricingOf(outline, prompts, model),
-      cacheSalt: cacheSaltOf({ tenantId, upstreamModel, clientSalt: outline.clientSalt }, settings),
-      overload: isAsked ? ladder : ladderBehind(ladder ?? [], modelId),
-    };
-  });
+  const { upstreamModel } = model;
+  const { tenantId } = tenant;
+  return {
+    model,
+    share: shareOf(tenant, model.poolId),
+    upstreamBody: upstreamBodyOf(body, upstreamModel),
+    outputTokensMax: outline.outputTokensMax,
+    pricing: pricingOf(outline, prompts, model),
+    cacheSalt: cacheSaltOf({ tenantId, upstreamModel, clientSalt: outline.clientSalt }, settings),
+    overload,
+  };
 }
 
 /** The pricing under which a request can cost most: so much is reserved, whichever model answers. */
 function dearestOf(
-  targets: readonly CallTarget[],
+  pricings: readonly (RequestPricing | undefined)[],
   prompts: readonly PromptSize[],
 ): RequestPricing | undefined {
   const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
-  return targets
-    .map(({ pricing }) => pricing)
-    .reduce((dearest, pricing) =>
-      costMaxOf(promptTokens, pricing) > costMaxOf(promptTokens, dearest) ? pricing : dearest,
-    );
+  return pricings.reduce((dearest, pricing) =>
+    costMaxOf(promptTokens, pricing) > costMaxOf(promptTokens, dearest) ? pricing : dearest,
+  );
 }
 
 /** A prompt and each of its answers fit the context together, whatever maximum is asked for. */

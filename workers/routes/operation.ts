@@ -39,7 +39,9 @@ export function performOperation(operation: Operation): Handler<EdgeContext> {
       checked = await checkRequest(c.req.raw, { operation, requestId, record }, edgeOf(c));
     } catch (error) {
       record.problem = problemOf(error, requestId);
-      log(c, record);
+      // Whoever is not listened to shall not fill the log either: it is in the metrics.
+      const isTurnedAway = record.tenantId === undefined && isThrottled(record.problem);
+      if (!isTurnedAway) log(c, record);
       throw new GatewayError(record.problem);
     }
     return checked.isStreamed
@@ -128,6 +130,10 @@ function run(
   };
   watch.follow(c.req.raw.signal);
   c.executionCtx.waitUntil(serve());
+}
+
+function isThrottled({ code }: Problem): boolean {
+  return code === "rate_limit_exceeded" || code === "server_is_overloaded";
 }
 
 function edgeOf({ env }: Context<EdgeContext>): { env: Env; settings: Settings } {
