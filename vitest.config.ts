@@ -15,7 +15,7 @@ export default defineConfig({
         test: {
           name: "node",
           include: [
-            "test/architecture.test.ts",
+            "test/{architecture,security-table}.test.ts",
             "test/{src,gpu-backend,simulator,simulation,cli}/**/*.test.ts",
           ],
           exclude: [PROMISES],
@@ -72,7 +72,7 @@ export default defineConfig({
         ],
         test: {
           name: "workers",
-          include: ["test/workers/**/*.test.ts"],
+          include: ["test/{workers,security}/**/*.test.ts"],
           globalSetup: ["test/support/scripted-upstream.ts"],
           sequence: UNIT_GROUP,
           maxWorkers: UNIT_WORKERS,

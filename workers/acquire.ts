@@ -142,7 +142,7 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
   const { target, promise } = call;
   const { interrupted } = call.record;
   const { outputTokensMax } = target;
-  const keys = target.keys();
+  const keys = target.keys;
   // What another replica goes on with is neither to be shorter by now nor of another model.
   const overload = interrupted === undefined ? target.overload : undefined;
   return {

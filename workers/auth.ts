@@ -7,6 +7,7 @@ import type { KeyLookup } from "./directory-object.ts";
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
+import { admitLookup, countingFailures, noteFailure } from "./key-guard.ts";
 import { keyUses } from "./key-uses.ts";
 import { logLine } from "./log.ts";
 import { requestCounts } from "./request-counts.ts";
@@ -43,31 +44,29 @@ export interface AuthenticationWish {
 /**
  * Tells which tenant a request's API key (`Authorization: Bearer` or `x-api-key`) belongs to.
  *
- * Throws `missing_api_key` or `invalid_api_key`, `permission_denied` where the key or the page that it comes
- * from may not do this, and `not_configured` while the Directory cannot say. The key itself is hashed at once
- * and goes nowhere.
+ * Throws `missing_api_key` or `invalid_api_key`, `rate_limit_exceeded` to an address that sends such again and
+ * again, `permission_denied` where the key or the page that it comes from may not do this, and `not_configured`
+ * while the Directory cannot say. The key itself is hashed at once and goes nowhere.
  */
-export async function authenticate(
-  headers: Headers,
-  wish: AuthenticationWish,
-): Promise<TenantAccess> {
-  return authenticateKey(headers, readBearer(headers), wish);
+export function authenticate(headers: Headers, wish: AuthenticationWish): Promise<TenantAccess> {
+  return countingFailures(headers, wish.nowMs, () =>
+    authenticateKey(headers, readBearer(headers), wish),
+  );
 }
 
 /** Whoever runs the gateway, by the secret of the Worker or by a key with scope `admin`; throws likewise. */
-export async function authenticateAdmin(
+export function authenticateAdmin(
   headers: Headers,
   wish: Omit<AuthenticationWish, "scope">,
 ): Promise<string> {
-  const bearer = readBearer(headers);
-  if (isSameSecret(bearer, wish.settings.adminKey)) return BOOTSTRAP_ACTOR;
-  // The Directory may be what has to be mended, and nobody needs to ask it about this one.
-  if (!bearer.startsWith(KEY_PREFIX)) throw invalidApiKey();
-  const { tenant, keyName } = await authenticateKey(headers, bearer, {
-    ...wish,
-    scope: "admin",
+  return countingFailures(headers, wish.nowMs, async () => {
+    const bearer = readBearer(headers);
+    if (isSameSecret(bearer, wish.settings.adminKey)) return BOOTSTRAP_ACTOR;
+    // The Directory may be what has to be mended, and nobody needs to ask it about this one.
+    if (!bearer.startsWith(KEY_PREFIX)) throw invalidApiKey();
+    const access = await authenticateKey(headers, bearer, { ...wish, scope: "admin" });
+    return `${access.tenant.tenantId}/${access.keyName}`;
   });
-  return `${tenant.tenantId}/${keyName}`;
 }
 
 async function authenticateKey(
@@ -79,7 +78,7 @@ async function authenticateKey(
   if (settings.mode === "production" && !isMadeHere(apiKey, settings)) throw invalidApiKey();
   const keyHash = createHmac("sha256", settings.keyPepper).update(apiKey).digest("hex");
 
-  const access = await findAccess(keyHash, env, nowMs);
+  const access = await findAccess(keyHash, headers, env, nowMs);
   if (access === undefined || !isSameSecret(access.keyHash, keyHash)) throw invalidApiKey();
   if (nowMs < (access.notBeforeAtMs ?? nowMs)) {
     throw invalidApiKey("The API key is not valid yet");
@@ -115,9 +114,17 @@ function refuseForeignPage(headers: Headers, { tenant: { origins } }: TenantAcce
   });
 }
 
-/** Throws `missing_api_key` or `invalid_api_key` unless the request carries this very secret. */
+/**
+ * Throws `missing_api_key` or `invalid_api_key` unless the request carries this very secret, and
+ * `rate_limit_exceeded` for an address from which too many did not.
+ */
 export function verifyBearer(headers: Headers, secret: string): void {
-  if (!isSameSecret(readBearer(headers), secret)) throw invalidApiKey();
+  try {
+    if (!isSameSecret(readBearer(headers), secret)) throw invalidApiKey();
+  } catch (error) {
+    noteFailure(headers, Date.now(), error);
+    throw error;
+  }
 }
 
 function readBearer(headers: Headers): string {
@@ -130,12 +137,15 @@ function readBearer(headers: Headers): string {
 
 async function findAccess(
   keyHash: string,
+  headers: Headers,
   env: Env,
   nowMs: number,
 ): Promise<TenantAccess | undefined> {
   const remembered = cache.recall(keyHash, nowMs);
   if (remembered.kind === "known") return remembered.access;
   if (remembered.kind === "unknown") return undefined;
+  // A key that was good lately is nobody's guess.
+  if (!cache.wasGood(keyHash, nowMs)) admitLookup(headers, nowMs);
   const answer = await askDirectory(keyHash, env);
   if (answer.kind === "away") return lastGoodAccess(keyHash, nowMs, answer.reason);
   if (answer.kind === "unconfigured") {

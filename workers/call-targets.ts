@@ -1,9 +1,10 @@
-import { assert } from "../src/base/assert.ts";
+import type { ModelId } from "../src/protocol/ids.ts";
 import type { RequestOutline } from "../src/protocol/operation.ts";
 import type { LiveModel } from "../src/tenants/live-configuration.ts";
 import type { TenantAccess } from "../src/tenants/tenant-access.ts";
 import type { RequestPricing } from "../src/tenants/model-price.ts";
 import { costMaxOf } from "../src/tenants/model-price.ts";
+import type { OverloadLadder } from "../src/tenants/overload-step.ts";
 import { ladderBehind, ladderWithin } from "../src/tenants/overload-step.ts";
 import { shareOf } from "../src/tenants/share.ts";
 import type { CallTarget, CheckedRequest } from "./call.ts";
@@ -26,66 +27,71 @@ interface TargetedRequest {
 /** Where a request is sent, and what is reserved for it there. */
 type Aim = Pick<CheckedRequest, "target" | "fallbacks" | "tokensMax" | "pricing">;
 
-/** Prepares a request for the model that it asks for, the first one, and for those that may be asked instead. */
+/**
+ * Prepares a request for the model that it asks for, the first one; for those that may be asked instead only
+ * what is reserved, since mostly none is.
+ */
 export function aimedAt(
   models: readonly [LiveModel, ...LiveModel[]],
   request: TargetedRequest,
 ): Aim {
-  const targets = targetsOf(models, request);
-  const [target, ...fallbacks] = targets;
-  assert(target !== undefined, "every model makes a target");
+  const [asked, ...others] = models;
+  const { prompts, access, body } = request;
+  const { outline } = body;
+  const isThere = (modelId: ModelId): boolean => others.some((model) => model.modelId === modelId);
+  const { overload } = access.tenant;
+  const ladder = overload && ladderWithin(overload, isThere);
+  const bounds = models.map((model) => ({
+    tokensMax: tokensMaxOf(outline, prompts, model.contextTokens),
+    pricing: pricingOf(outline, prompts, model),
+  }));
   return {
-    target,
-    fallbacks,
-    tokensMax: targets.reduce((max, { tokensMax }) => Math.max(max, tokensMax), 0),
-    pricing: dearestOf(targets, request.prompts),
+    target: targetOf(asked, ladder, request),
+    fallbacks: others.map((model) => ({
+      modelId: model.modelId,
+      // Another model's answer is not the one that was asked for.
+      prepare: () =>
+        targetOf(model, ladderBehind(ladder ?? [], model.modelId), {
+          ...request,
+          answer: undefined,
+        }),
+    })),
+    tokensMax: bounds.reduce((max, { tokensMax }) => Math.max(max, tokensMax), 0),
+    pricing: dearestOf(
+      bounds.map(({ pricing }) => pricing),
+      prompts,
+    ),
   };
 }
 
-function targetsOf(
-  models: readonly LiveModel[],
+function targetOf(
+  model: LiveModel,
+  overload: OverloadLadder | undefined,
   { body, prompts, access, answer, settings }: TargetedRequest,
-): CallTarget[] {
+): CallTarget {
   const { outline } = body;
-  const { tenant } = access;
-  const [asked, ...others] = models.map(({ modelId }) => modelId);
-  const ladder =
-    tenant.overload && ladderWithin(tenant.overload, (modelId) => others.includes(modelId));
-  return models.map((model) => {
-    const { modelId, upstreamModel, contextTokens } = model;
-    const isAsked = modelId === asked;
-    return {
-      model,
-      share: shareOf(tenant, model.poolId),
-      upstreamBody: upstreamBodyOf(body, upstreamModel),
-      outputTokensMax: outline.outputTokensMax,
-      tokensMax: tokensMaxOf(outline, prompts, contextTokens),
-      pricing: pricingOf(outline, prompts, model),
-      keys: once(() => {
-        // Another model's answer is not the one that was asked for.
-        const named = isAsked && answer !== undefined && { answer };
-        return requestKeysOf(
-          { upstreamModel, caching: outline.caching, ...named },
-          access,
-          settings,
-        );
-      }),
-      overload: isAsked ? ladder : ladderBehind(ladder ?? [], modelId),
-    };
-  });
+  const { upstreamModel } = model;
+  const { caching } = outline;
+  return {
+    model,
+    share: shareOf(access.tenant, model.poolId),
+    upstreamBody: upstreamBodyOf(body, upstreamModel),
+    outputTokensMax: outline.outputTokensMax,
+    pricing: pricingOf(outline, prompts, model),
+    keys: requestKeysOf({ upstreamModel, caching, ...(answer && { answer }) }, access, settings),
+    overload,
+  };
 }
 
 /** The pricing under which a request can cost most: so much is reserved, whichever model answers. */
 function dearestOf(
-  targets: readonly CallTarget[],
+  pricings: readonly (RequestPricing | undefined)[],
   prompts: readonly PromptSize[],
 ): RequestPricing | undefined {
   const promptTokens = prompts.reduce((sum, { tokens }) => sum + tokens, 0);
-  return targets
-    .map(({ pricing }) => pricing)
-    .reduce((dearest, pricing) =>
-      costMaxOf(promptTokens, pricing) > costMaxOf(promptTokens, dearest) ? pricing : dearest,
-    );
+  return pricings.reduce((dearest, pricing) =>
+    costMaxOf(promptTokens, pricing) > costMaxOf(promptTokens, dearest) ? pricing : dearest,
+  );
 }
 
 /** A prompt and each of its answers fit the context together, whatever maximum is asked for. */
@@ -117,10 +123,4 @@ function pricingOf(
     Math.ceil(answersPerPrompt * Math.min(outputTokensMax, Math.max(1, contextTokens - tokensMin))),
   );
   return { price, outputTokensMax: bounds.reduce((sum, bound) => sum + bound, 0) };
-}
-
-/** What a value is derived by when it is first asked for, and not again. */
-function once<Value>(derive: () => Value): () => Value {
-  let derived: { readonly value: Value } | undefined;
-  return () => (derived ??= { value: derive() }).value;
 }

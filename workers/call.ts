@@ -26,14 +26,18 @@ export interface CallTarget {
   /** The body for a replica: the client's own text, but for what the gateway decides. */
   readonly upstreamBody: string;
   readonly outputTokensMax: number | undefined;
-  /** The most that prompts and answers can come to, as far as the prompts are estimated well. */
-  readonly tokensMax: number;
   /** What is needed to charge for it; absent where its model has no price. */
   readonly pricing: RequestPricing | undefined;
-  /** By which its prompt is found again there; derived when first asked for. */
-  readonly keys: () => RequestKeys;
+  /** By which its prompt is found again there. */
+  readonly keys: RequestKeys;
   /** What is left of the tenant's overload ladder; absent: it has none. */
   readonly overload: OverloadLadder | undefined;
+}
+
+/** A model that may be asked instead, and how the call is made ready for it. */
+interface Fallback {
+  readonly modelId: ModelId;
+  readonly prepare: () => CallTarget;
 }
 
 /** One request for an operation that has passed every check of its own. */
@@ -48,7 +52,7 @@ export interface CheckedRequest {
   /** What it asks for. */
   readonly target: CallTarget;
   /** What the tenant's overload ladder may ask instead. */
-  readonly fallbacks: readonly CallTarget[];
+  readonly fallbacks: readonly Fallback[];
   readonly promptCount: number;
   /** Of all prompts. */
   readonly promptBytes: number;

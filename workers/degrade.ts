@@ -16,8 +16,9 @@ export function clampOutput(call: Call, outputTokensMax: number): void {
  * none. A limit that was put on the output before holds there as well.
  */
 export function fallBack(call: Call, { fallbackModelId }: Rejection): boolean {
-  const next = call.fallbacks.find(({ model }) => model.modelId === fallbackModelId);
-  if (next === undefined) return false;
+  const fallback = call.fallbacks.find(({ modelId }) => modelId === fallbackModelId);
+  if (fallback === undefined) return false;
+  const next = fallback.prepare();
   const { outputTokensMax = Infinity } = call.target;
   call.target = next;
   if (outputTokensMax < (next.outputTokensMax ?? Infinity)) {

@@ -8,13 +8,13 @@ const store = new AnswerStore();
 
 /** Returns the answer that was given to the very same request before, of a tenant that wants it given again. */
 export function keptAnswerOf({ tenant, target }: CheckedRequest): string | undefined {
-  const { answerKey } = target.keys();
+  const { answerKey } = target.keys;
   return answerKey && store.get(tenant.tenantId, answerKey, Date.now());
 }
 
 /** Keeps a whole answer, as its client got it, for requests that allow no other; not one that was cut short. */
 export function keepAnswer({ tenant, target, record }: Call, text: string): void {
-  const { answerKey } = target.keys();
+  const { answerKey } = target.keys;
   if (answerKey === undefined || record.degraded.length > 0) return;
   store.put(tenant.tenantId, answerKey, text, Date.now());
 }

@@ -69,7 +69,7 @@ const CANNOT_GO_ON: ReplicaAnswer = {
 
 /** The client's request; a server that keeps namespaces of KV apart is told which one it is. */
 function bodyFor({ target, operation }: Call, { plain }: Dispatch): string {
-  const members = plain && ADAPTERS[plain.engine].namespaceMembers?.(target.keys().cacheSalt);
+  const members = plain && ADAPTERS[plain.engine].namespaceMembers?.(target.keys.cacheSalt);
   // Vectors are of nobody's cache.
   if (members === undefined || operation.name === "embeddings") return target.upstreamBody;
   return editMembers(target.upstreamBody, members);
@@ -94,7 +94,7 @@ function plainHeaders(call: Call): Record<string, string> {
 /** What only our engines understand, and may know; of a server that is not ours the secret it asks for. */
 function ownHeaders(call: Call, dispatch: Dispatch, settings: Settings): Record<string, string> {
   if (dispatch.plain !== undefined) return foreignHeaders(dispatch.plain, settings);
-  const keys = call.target.keys();
+  const keys = call.target.keys;
   const tbtMs = paceMs(call.promise.promised);
   return {
     authorization: `Bearer ${settings.replicaSecret}`,

@@ -32,7 +32,7 @@ export function receiveStreamed(call: Call, client: ClientStream): StreamedRecep
   const { watch, record, timeline } = call;
   const toClient = sinkOf(call, client);
   const recording =
-    call.target.keys().answerKey === undefined ? undefined : new RecordingSink(toClient);
+    call.target.keys.answerKey === undefined ? undefined : new RecordingSink(toClient);
   const sink = recording ?? toClient;
   const { stallMs = RELAY_LIMITS.stallMs } = call.tenant.timeouts ?? {};
   const limits = { ...RELAY_LIMITS, stallMs };

@@ -72,6 +72,12 @@ export class AccessCache {
     return entry.access;
   }
 
+  /** Whether a key was good lately, so that it is nobody's guess. */
+  wasGood(keyHash: string, nowMs: number): boolean {
+    const entry = this.#known.get(keyHash);
+    return entry !== undefined && nowMs < entry.confirmedAtMs + ACCESS_LAST_GOOD_MS;
+  }
+
   checkInvariants(): void {
     assert(this.#known.size <= ACCESS_ENTRIES_MAX, "too many known keys");
     assert(this.#unknownUntilAtMs.size <= ACCESS_ENTRIES_MAX, "too many unknown keys");

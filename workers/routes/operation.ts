@@ -40,7 +40,9 @@ export function performOperation(operation: Operation): Handler<EdgeContext> {
       checked = await checkRequest(c.req.raw, { operation, requestId, record }, edgeOf(c));
     } catch (error) {
       record.problem = problemOf(error, requestId);
-      log(c, record);
+      // Whoever is not listened to shall not fill the log either: it is in the metrics.
+      const isTurnedAway = record.tenantId === undefined && isThrottled(record.problem);
+      if (!isTurnedAway) log(c, record);
       throw new GatewayError(record.problem);
     }
     const kept = keptAnswerOf(checked);
@@ -116,7 +118,7 @@ function answerWhole(
 function answerHeaders({ target }: CheckedRequest, record: CallRecord): Record<string, string> {
   return {
     // It was not there, where it might have been.
-    ...(target.keys().answerKey !== undefined && { [CLIENT_HEADERS.cache]: "miss" }),
+    ...(target.keys.answerKey !== undefined && { [CLIENT_HEADERS.cache]: "miss" }),
     [CLIENT_HEADERS.serverTiming]: serverTimingOf(record),
     ...(record.degraded.length > 0 && { [CLIENT_HEADERS.degraded]: record.degraded.join(", ") }),
   };
@@ -148,6 +150,10 @@ function run(
   };
   watch.follow(c.req.raw.signal);
   c.executionCtx.waitUntil(serve());
+}
+
+function isThrottled({ code }: Problem): boolean {
+  return code === "rate_limit_exceeded" || code === "server_is_overloaded";
 }
 
 function edgeOf({ env }: Context<EdgeContext>): { env: Env; settings: Settings } {

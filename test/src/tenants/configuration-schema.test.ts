@@ -50,6 +50,21 @@ describe("sluice.schema.json", () => {
     }
   });
 
+  test("and the gateway take those of them that are whole", () => {
+    const whole = examples
+      .map(({ text }): Record<string, unknown> =>
+        parseYaml(text.replaceAll("hmac-sha256:…", `hmac-sha256:${"a".repeat(64)}`)),
+      )
+      .filter((document) => "models" in document && "tenants" in document);
+    expect(whole.length).toBeGreaterThanOrEqual(2);
+    for (const document of whole) {
+      expect(isWhole(document)).toBe(true);
+      expect(parseConfiguration(document, { ...RULES, mode: "production" })).toMatchObject({
+        kind: "ok",
+      });
+    }
+  });
+
   test.each([
     ["an unknown key", "tenants: { a: { keys: [], modles: [x] } }"],
     ["a unit that there is not", "classes: { c: { ttft: { p99: 300 } } }"],

@@ -1,0 +1,115 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, test, vi } from "vitest";
+import { FAILURES_BURST } from "../../src/tenants/address-guard.ts";
+import { aGateway, CHAT_PATH, fetchGateway } from "../workers/support/gateway.ts";
+import { wholeAnswer } from "../workers/support/upstream.ts";
+
+/** Of documentation, and another one each time: the guard is the isolate's, and so is shared. */
+const anAddress = (): string => {
+  const [a = 0, b = 0] = crypto.getRandomValues(new Uint16Array(2));
+  return `2001:db8:${a.toString(16)}:${b.toString(16)}::1`;
+};
+
+function chatWith(key: string | undefined, address: string): Promise<Response> {
+  const headers = {
+    "cf-connecting-ip": address,
+    "content-type": "application/json",
+    ...(key !== undefined && { authorization: `Bearer ${key}` }),
+  };
+  return fetchGateway(CHAT_PATH, { method: "POST", headers, body: "{}" });
+}
+
+const aGuess = () => `sk-sluice-guess-${crypto.randomUUID()}`;
+
+async function failUntilBlocked(address: string): Promise<void> {
+  for (let count = 0; count < FAILURES_BURST; count += 1) {
+    // oxlint-disable-next-line no-await-in-loop -- one after the other
+    expect((await chatWith(aGuess(), address)).status).toBe(401);
+  }
+}
+
+describe("an address that guesses keys", () => {
+  test("is told to wait after so many, and the Directory is not asked for it any more", async () => {
+    await aGateway();
+    const address = anAddress();
+    await failUntilBlocked(address);
+    const asked = vi.spyOn(env.DIRECTORY, "getByName");
+    const log = vi.spyOn(console, "log").mockImplementation(() => {});
+    const response = await chatWith(aGuess(), address);
+    expect(response.status).toBe(429);
+    expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(await response.json()).toMatchObject({ error: { code: "rate_limit_exceeded" } });
+    expect((await chatWith(undefined, address)).status).toBe(429);
+    // Neither an object nor the log has work with it; that it was there the metrics tell.
+    expect(asked).not.toHaveBeenCalled();
+    expect(log).not.toHaveBeenCalled();
+    expect((await chatWith(aGuess(), anAddress())).status).toBe(401);
+    expect(asked).toHaveBeenCalled();
+  });
+
+  test("does not shut out those behind it whose keys are known here", async () => {
+    const { key, upstream, ask } = await aGateway();
+    await upstream.answerWith(wholeAnswer("a"));
+    const address = anAddress();
+    expect((await ask({ headers: { "cf-connecting-ip": address } })).status).toBe(200);
+    await failUntilBlocked(address);
+    expect((await chatWith(aGuess(), address)).status).toBe(429);
+    expect((await ask({ key, headers: { "cf-connecting-ip": address } })).status).toBe(200);
+  });
+
+  test("is one client however many addresses of its own it uses", async () => {
+    await aGateway();
+    const block = anAddress().replace("::1", "");
+    for (let count = 0; count < FAILURES_BURST; count += 1) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      await chatWith(aGuess(), `${block}:${count}::1`);
+    }
+    expect((await chatWith(aGuess(), `${block}:ffff::2`)).status).toBe(429);
+  });
+
+  test("is turned away at the admin's and the replicas' doors as well, and the right key is not", async () => {
+    await aGateway();
+    const address = anAddress();
+    const knock = (path: string, key: string): Promise<Response> =>
+      fetchGateway(path, {
+        headers: { "cf-connecting-ip": address, authorization: `Bearer ${key}` },
+      });
+    for (let count = 0; count < FAILURES_BURST; count += 1) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect((await knock("/admin/v1/status", "wrong")).status).toBe(401);
+    }
+    for (const path of ["/admin/v1/status", "/metrics", "/internal/pools/local"]) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect((await knock(path, "wrong")).status).toBe(429);
+    }
+    expect((await knock("/admin/v1/status", "sluice-local-admin-key-of-the-tests")).status).toBe(
+      200,
+    );
+  });
+});
+
+describe("a request without a key", () => {
+  test("reaches no object, whatever its route is, and none of its body is read", async () => {
+    const asked = ["DIRECTORY", "TENANTS", "POOLS"] as const;
+    const spies = asked.map((name) => vi.spyOn(env[name], "getByName"));
+    const body = new ReadableStream({
+      pull: () => {
+        throw new Error("The body was read");
+      },
+    });
+    const init = { method: "POST", body, duplex: "half" } as RequestInit;
+    expect((await fetchGateway(CHAT_PATH, init)).status).toBe(401);
+    for (const path of [
+      "/v1/models",
+      "/v1/usage",
+      "/v1/slo",
+      "/metrics",
+      "/admin/v1/slo",
+      "/nowhere",
+    ]) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect([401, 404]).toContain((await fetchGateway(path)).status);
+    }
+    for (const spy of spies) expect(spy).not.toHaveBeenCalled();
+  });
+});
