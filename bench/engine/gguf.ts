@@ -143,7 +143,7 @@ function encode({ name, matrix, precision }: Tensor): Uint8Array {
 }
 
 /** Quantizes as llama.cpp's own tool does. */
-export function quantizeBlocks(values: Float32Array): Uint8Array {
+function quantizeBlocks(values: Float32Array): Uint8Array {
   const blockCount = values.length / BLOCK_VALUES;
   const bytes = new Uint8Array(blockCount * BLOCK_BYTES);
   const view = new DataView(bytes.buffer);

@@ -108,7 +108,7 @@ export function ratioOf(
 const medianOf = (samples: readonly number[]) => quantileOf(samples, 0.5);
 
 /** Any text costs the same, so the tokens follow one another in a fixed order. */
-export function promptOf(tokenCount: number): number[] {
+function promptOf(tokenCount: number): number[] {
   return Array.from({ length: tokenCount }, (_, index) => 300 + ((index * 37) % 3000));
 }
 
