@@ -23,6 +23,8 @@ export class BalanceWatch implements DispatchWatch {
   readonly #learningDispatches: number;
   readonly #replicaOf = new Map<LeaseId, ReplicaId>();
   readonly #outstanding = new Map<ReplicaId, number>();
+  /** How often each replica was given a request. */
+  readonly dispatchesTo = new Map<ReplicaId, number>();
   dispatches = 0;
   aboveCeiling = 0;
 
@@ -57,6 +59,7 @@ export class BalanceWatch implements DispatchWatch {
     this.#outstanding.set(replicaId, outstanding);
     this.#replicaOf.set(leaseId, replicaId);
     this.dispatches += 1;
+    this.dispatchesTo.set(replicaId, (this.dispatchesTo.get(replicaId) ?? 0) + 1);
     if (this.dispatches <= this.#learningDispatches) return;
     if (outstanding > ceilingOf(this.#replicaOf.size, this.#replicas)) this.aboveCeiling += 1;
   }

@@ -1,4 +1,5 @@
 import { QuantileSketch } from "../../src/base/quantile-sketch.ts";
+import type { ReplicaId } from "../../src/protocol/ids.ts";
 import { CacheAware } from "../policies/cache-aware.ts";
 import type { Policy } from "../policies/policy.ts";
 import type { RequestRecord } from "../request-record.ts";
@@ -32,7 +33,10 @@ const CODE: TenantProfile = {
 /** How prompts found their prefixes, and how evenly requests were spread. */
 interface Affinity {
   readonly hitTokens: number;
+  readonly promptTokens: number;
   readonly dispatches: number;
+  readonly places: ReadonlyMap<ReplicaId, number>;
+  readonly kept: number;
   readonly aboveCeiling: number;
 }
 
@@ -53,6 +57,31 @@ export function findsPrefixesWithinTheBound(
   ];
 }
 
+/** P10: where all prompts begin alike, all replicas come to have that, and none becomes the one for all. */
+export function spreadsAHotPrefix(options: PromiseOptions): Finding[] {
+  const hot = { ...CODE, name: "hot", prefixes: { groups: 1, promptRatio: 0.8 } };
+  const { hitTokens, promptTokens, dispatches, aboveCeiling, places, kept } = affinityOf(
+    options,
+    undefined,
+    hot,
+  );
+  const most = Math.max(...places.values());
+  return [
+    {
+      what: "hit tokens over those of the prefix",
+      value: hitTokens / (0.8 * promptTokens),
+      atLeast: 0.9,
+    },
+    { what: "dispatches above the ceiling", value: aboveCeiling / dispatches, atMost: 0.02 },
+    {
+      what: "the busiest replica's part, of an equal one",
+      value: (most * REPLICAS) / dispatches,
+      atMost: 1.25,
+    },
+    { what: "kept promises", value: kept, atLeast: 0.99 },
+  ];
+}
+
 /** Sends each to where the longest part of it was sent before, of all below the ceiling, whatever it takes. */
 function createOracle(): Policy {
   const cacheAware = new CacheAware({ matchRatioMin: 0, imbalanceRequests: Infinity });
@@ -66,11 +95,16 @@ function createOracle(): Policy {
   };
 }
 
-function affinityOf(options: PromiseOptions, createPolicy?: () => Policy): Affinity {
+function affinityOf(
+  options: PromiseOptions,
+  createPolicy?: () => Policy,
+  profile = CODE,
+): Affinity {
+  const places = new Map<ReplicaId, number>();
   const watches: BalanceWatch[] = [];
   const runs = runSeeds(options, {
     profiles,
-    workload: steady(basis, { loadRatio: LOAD_RATIO, profiles: [CODE] }),
+    workload: steady(basis, { loadRatio: LOAD_RATIO, profiles: [profile] }),
     warmUpMs: 0,
     createWatch: () => {
       const watch = new BalanceWatch(REPLICAS, LEARNING_DISPATCHES);
@@ -80,8 +114,16 @@ function affinityOf(options: PromiseOptions, createPolicy?: () => Policy): Affin
     ...(createPolicy !== undefined && { createPolicy }),
   });
   const records = runs.flatMap((run) => run.records);
+  for (const watch of watches) {
+    for (const [replicaId, count] of watch.dispatchesTo) {
+      places.set(replicaId, (places.get(replicaId) ?? 0) + count);
+    }
+  }
   return {
+    places,
+    kept: pooledRatio(runs.map((run) => keptShare(run.records))),
     hitTokens: records.reduce((sum, { cachedTokens = 0 }) => sum + cachedTokens, 0),
+    promptTokens: records.reduce((sum, { spec }) => sum + spec.promptTokens, 0),
     dispatches: watches.reduce((sum, watch) => sum + watch.dispatches, 0),
     aboveCeiling: watches.reduce((sum, watch) => sum + watch.aboveCeiling, 0),
   };

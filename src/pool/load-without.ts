@@ -2,6 +2,11 @@ import type { ReplicaLoad } from "../replicas/replica-load.ts";
 import { attendedPairsOf } from "../step-cost/step-model.ts";
 import type { Lease } from "./lease-book.ts";
 
+/** What of an empty replica says that it is empty. */
+export const NOBODY_THERE = { sequences: 0 } as const;
+/** What of a load says that nobody there was promised anything. */
+export const UNGUARDED = { tightestTpotMs: Infinity, tightestTbtMs: Infinity } as const;
+
 /** A replica's load as it would be had it not been sent a request, which has no token there yet. */
 export function loadWithout(
   load: ReplicaLoad,

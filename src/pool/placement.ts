@@ -4,6 +4,7 @@ import type { Random } from "../base/random.ts";
 import type { Calibration, PastForecast } from "../forecast/calibration.ts";
 import type { LatencyForecast } from "../forecast/latency.ts";
 import { forecastLatency, kvFitsQuickly } from "../forecast/latency.ts";
+import { LatestNames } from "../replicas/chain-names.ts";
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
 import type { Replica } from "../replicas/replica.ts";
 import type { Candidate } from "../routing/candidate.ts";
@@ -13,7 +14,7 @@ import { tighteningRatioOf } from "../routing/tightening.ts";
 import { rendezvousWeight } from "../routing/rendezvous.ts";
 import { nominalRate } from "./capacity.ts";
 import type { Lease } from "./lease-book.ts";
-import { idleLoad, loadWithout } from "./load-without.ts";
+import { idleLoad, loadWithout, NOBODY_THERE, UNGUARDED } from "./load-without.ts";
 import { believedTpotMs, believedTtftMs, TPOT_BELIEVED_RATIO_MAX } from "./believed-bounds.ts";
 import type { ForeseenPace } from "./foreseen-pace.ts";
 import { decidingPaceMs, keptPaceMs, predictedPaceMs, slowestPaceMs } from "./foreseen-pace.ts";
@@ -68,6 +69,7 @@ export interface PlacementMoment {
  */
 export class Placement {
   readonly #parts: PlacementParts;
+  readonly #names = new LatestNames();
 
   constructor(parts: PlacementParts) {
     this.#parts = parts;
@@ -132,7 +134,7 @@ export class Placement {
     const limits = this.#limitsAt(request, nowMs);
     const { prefixes, profile } = replica;
     const namedTokens = promptTokens - request.emittedTokens;
-    const foundTokens = prefixes.hitRatio(offer.chain, nowMs) * namedTokens;
+    const foundTokens = prefixes.hitRatio(this.#names.of(offer.chain), nowMs) * namedTokens;
     const cachedTokens = Math.floor(prefixes.trustRatio * foundTokens);
     const waits = this.#parts.waits.of(replica, load, promptTokens - cachedTokens, nowMs);
     const forecast = forecastLatency({ promptTokens, cachedTokens, outputTokens }, load, waits);
@@ -282,9 +284,6 @@ function roomiestOf(options: readonly Option[]): Option | undefined {
   }
   return best;
 }
-
-const NOBODY_THERE = { sequences: 0 } as const;
-const UNGUARDED = { tightestTpotMs: Infinity, tightestTbtMs: Infinity } as const;
 
 function isFit(
   replica: Replica,

@@ -2,6 +2,7 @@ import { assert } from "../base/assert.ts";
 import type { CachedPrefixes } from "../protocol/engine-api.ts";
 import type { PromptChain } from "../protocol/prompt-chain.ts";
 import { CHAIN_KEY_LENGTH, chainKeyAt, chainLength } from "../protocol/prompt-chain.ts";
+import type { ChainNames } from "./chain-names.ts";
 
 /** What a {@link PrefixIndex} remembers. */
 export interface PrefixIndexState {
@@ -51,18 +52,17 @@ export class PrefixIndex {
    * Returns which part of a prompt is probably cached here; 0 when nothing is, or nobody can say. Changes
    * nothing: many replicas are asked, and one is sent to.
    */
-  hitRatio(chain: PromptChain | undefined, nowMs: number): number {
-    if (chain === undefined) return 0;
+  hitRatio(names: ChainNames | undefined, nowMs: number): number {
+    if (names === undefined || names.length === 0 || !this.#has(names.at(0), nowMs)) return 0;
     // What is cached of a prompt is a beginning, so the end of it is found by halving.
-    let low = 0;
-    let high = chainLength(chain);
+    let low = 1;
+    let high = names.length;
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
-      const untilMs = this.state.keys.get(chainKeyAt(chain, middle - 1)) ?? 0;
-      if (untilMs > nowMs) low = middle;
+      if (this.#has(names.at(middle - 1), nowMs)) low = middle;
       else high = middle - 1;
     }
-    return Math.min(1, low * chain.blockRatio);
+    return Math.min(1, low * names.chain.blockRatio);
   }
 
   /** How much of such a hit is to be counted on. */
@@ -131,6 +131,10 @@ export class PrefixIndex {
     const { keys, trustRatio } = this.state;
     assert(keys.size <= this.#keysMax, "the keys are within their bound");
     assert(trustRatio > 0 && trustRatio <= 1, "a hit is counted on as a part of itself");
+  }
+
+  #has(name: string, nowMs: number): boolean {
+    return (this.state.keys.get(name) ?? 0) > nowMs;
   }
 
   #trim(nowMs: number): void {

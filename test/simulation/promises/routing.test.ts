@@ -5,6 +5,7 @@ import {
   findsPrefixesWithinTheBound,
   hidesABlackHole,
   leavesOutABlackHole,
+  spreadsAHotPrefix,
 } from "../../../simulator/promises/routing.ts";
 import { breaks, LONG } from "./breaks.ts";
 
@@ -13,6 +14,10 @@ describe("routing", LONG, () => {
 
   test("finds nine tenths of the cached tokens that an oracle finds, and loads no replica for it", () => {
     expect(brokenOf(findsPrefixesWithinTheBound(affinity))).toEqual([]);
+  });
+
+  test("lets a prefix that all prompts have spread to all replicas", () => {
+    expect(brokenOf(spreadsAHotPrefix(affinity))).toEqual([]);
   });
 
   test("finds fewer by the number of requests alone", () => {

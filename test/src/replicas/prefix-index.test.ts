@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { copyState } from "../../../src/base/plain-state.ts";
+import { ChainNames } from "../../../src/replicas/chain-names.ts";
 import {
   POOL_PREFIX_KEYS_MAX,
   PREFIX_KEYS_MAX,
@@ -13,7 +14,7 @@ const MINUTE_MS = 60_000;
 
 /** How many letters of a text are a hit. */
 function hitOf(index: PrefixIndex, text: string, nowMs = 0): number {
-  return Math.round(index.hitRatio(chainOfText(text), nowMs) * text.length);
+  return Math.round(index.hitRatio(new ChainNames(chainOfText(text)), nowMs) * text.length);
 }
 
 function note(index: PrefixIndex, text: string, { isForeign = false, nowMs = 0 } = {}): void {
@@ -37,7 +38,8 @@ function tell(
 describe("PrefixIndex", () => {
   test("nothing is a hit before anything was sent", () => {
     expect(hitOf(new PrefixIndex(), "abc")).toBe(0);
-    expect(new PrefixIndex().hitRatio(chainOfText(""), 0)).toBe(0);
+    expect(new PrefixIndex().hitRatio(undefined, 0)).toBe(0);
+    expect(new PrefixIndex().hitRatio(new ChainNames(chainOfText("")), 0)).toBe(0);
   });
 
   test("the longest beginning that was sent is the hit", () => {

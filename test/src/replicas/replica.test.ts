@@ -12,6 +12,7 @@ import {
   settingsOf,
   urlOf,
 } from "../../support/replica-builders.ts";
+import { ChainNames } from "../../../src/replicas/chain-names.ts";
 import { chainOfText } from "../../support/prompt-chains.ts";
 
 let dispatchCount = 0;
@@ -156,7 +157,7 @@ describe("the ledger of a replica", () => {
     replica.report(aReport(1), at(1));
     expect(replica.outstanding).toBe(0);
     expect(replica.freeSlots).toBe(4);
-    expect(replica.prefixes.hitRatio(chain, 1)).toBe(0);
+    expect(replica.prefixes.hitRatio(new ChainNames(chain), 1)).toBe(0);
     expect(replica.loadAt(1)).toMatchObject({ prefillTokens: 0, sequences: 0 });
     replica.checkInvariants();
   });
