@@ -1,5 +1,5 @@
 import { DEFAULT_KEY_SCOPES } from "../src/tenants/key-scope.ts";
-import type { TenantAccess } from "../src/tenants/live-configuration.ts";
+import type { LiveTenant, TenantAccess } from "../src/tenants/live-configuration.ts";
 import type { Frame, SqlRow } from "./stored-configuration.ts";
 import { readSqlRow } from "./stored-configuration.ts";
 
@@ -50,6 +50,18 @@ export function findAccess(
     ...(classNames !== undefined && { classNames }),
     ...(notBeforeAtMs !== undefined && { notBeforeAtMs }),
     ...(expiresAtMs !== Infinity && { expiresAtMs }),
+    configurationVersion: frame.version,
+  };
+}
+
+/** The same for a tenant that is vouched for by a token: all that its keys may do unless they say otherwise. */
+export function accessOfTenant(frame: Frame, tenant: LiveTenant): TenantAccess {
+  return {
+    tenant,
+    keyName: "jwt",
+    keyHash: "",
+    scopes: DEFAULT_KEY_SCOPES,
+    models: tenant.modelIds.flatMap((modelId) => frame.models.get(modelId) ?? []),
     configurationVersion: frame.version,
   };
 }

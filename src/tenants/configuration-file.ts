@@ -1,21 +1,17 @@
 import * as z from "zod";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
+import { JWT_ISSUERS_MAX, JwtSection } from "./jwt-issuer.ts";
 import { KEY_SCOPE_NOTATION, parseKeyScope } from "./key-scope.ts";
 import { PRICE_MICROS_MAX } from "./model-price.ts";
 import { parseMicros } from "./money.ts";
+import { Name } from "./name.ts";
 import { countNotation, listOf, mappingOf, notation, section, textNotation } from "./notation.ts";
 import { isSecretName } from "./secret-name.ts";
 import { parseDateAtMs, parseDurationMs, parseRatio } from "./units.ts";
 
-/** Completes "expected …" where `parseName` finds no name. */
-export const NAME_NOTATION =
-  "a name of at most 64 letters, digits, '.', '_' or '-', the first a letter or digit";
-
 /** Completes "expected …" where `parseApiKey` finds no key. */
 export const API_KEY_NOTATION = "a key of 8 to 512 visible ASCII characters that begins with sk-";
-
-const Name = textNotation(NAME_NOTATION, parseName);
 
 const ModelName = textNotation(
   "a name of at most 256 letters, digits, '.', '_', '-', ':' or '/', the first a letter or digit",
@@ -227,17 +223,13 @@ export const ConfigurationFile = section({
   }),
   pools: mappingOf(Name, PoolSection, { max: CONFIGURATION_LIMITS.poolsMax, entry: "pool" }),
   classes: mappingOf(Name, ClassSection, { max: CONFIGURATION_LIMITS.classesMax }).exactOptional(),
+  jwt: mappingOf(Name, JwtSection, { max: JWT_ISSUERS_MAX }).exactOptional(),
   tenants: mappingOf(Name, TenantSection, {
     max: CONFIGURATION_LIMITS.tenantsMax,
     entry: "tenant",
   }),
 });
 export type ConfigurationFile = z.infer<typeof ConfigurationFile>;
-
-/** Reads the name of a pool, a class, a tenant or a key. */
-export function parseName(text: string): string | undefined {
-  return /^[A-Za-z0-9][\w.-]{0,63}$/.test(text) ? text : undefined;
-}
 
 /** Reads an API key in plain text. */
 export function parseApiKey(text: string): string | undefined {

@@ -15,6 +15,7 @@ import {
   TenantSection,
   TimeoutsSection,
 } from "./configuration-file.ts";
+import { JwtSection } from "./jwt-issuer.ts";
 import type { DocumentPath } from "./references.ts";
 
 /** One thing that is wrong with a configuration, where it stands and what would be right. */
@@ -46,6 +47,7 @@ const SECTIONS: ReadonlyMap<string, Section> = new Map([
       notYet: ["classes", "overload", "cache", "aliases", "cors"],
     },
   ],
+  ["jwt.*", { known: Object.keys(JwtSection.shape), notYet: [] }],
   ["tenants.*.share", { known: Object.keys(ShareSection.shape), notYet: [] }],
   ["tenants.*.keys.*", { known: Object.keys(KeySection.shape), notYet: [] }],
   ["tenants.*.timeouts", { known: Object.keys(TimeoutsSection.shape), notYet: [] }],

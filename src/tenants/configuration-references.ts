@@ -36,10 +36,15 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
   const keysByTenant = tenants.map((tenant) => itemsOf(child(tenant, "keys")));
   const keys = keysByTenant.flat();
   const endpoints = pools.flatMap(endpointsOf);
+  const issuers = entriesOf(child(root, "jwt"));
   return [
     ...unresolved("pool", childrenOf(models, "pool"), pools.map(nameOf)),
     ...unresolved("model", modelsByTenant.flat(), models.map(nameOf)),
     ...unresolved("class", childrenOf(tenants, "class"), classNames),
+    ...issuers.flatMap((issuer) =>
+      unresolved("tenant", itemsOf(child(issuer, "tenants")), tenants.map(nameOf)),
+    ),
+    ...repeats(childrenOf(issuers, "issuer")),
     ...repeats(endpoints),
     ...pools.flatMap(authProblems),
     ...modelsByTenant.flatMap((own) => repeats(own)),

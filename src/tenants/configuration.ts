@@ -17,6 +17,7 @@ import { findReferenceProblems } from "./configuration-references.ts";
 import { normalizeApiUrl } from "./endpoint-url.ts";
 import { resolveShares } from "./guarantees.ts";
 import { LiveConfiguration } from "./live-configuration.ts";
+import { toJwtIssuer } from "./jwt-issuer.ts";
 import type { LimitsMax } from "./tenant-limits.ts";
 
 export type ParsedConfiguration =
@@ -49,6 +50,9 @@ function resolve(
   const ownClasses = targetsByClass(file).map(([className, targets]) => ({ className, targets }));
   return {
     ...(ownClasses.length > 0 && { classes: ownClasses }),
+    ...(file.jwt !== undefined && {
+      jwtIssuers: [...file.jwt].map(([name, issuer]) => toJwtIssuer(name, issuer)),
+    }),
     models: [...file.models].map(([modelId, model]) => ({
       modelId,
       poolId: model.pool,

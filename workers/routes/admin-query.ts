@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { faultOf, validate } from "../../src/protocol/validation.ts";
-import { NAME_NOTATION, parseName } from "../../src/tenants/configuration-file.ts";
+import { NAME_NOTATION, parseName } from "../../src/tenants/name.ts";
 import { orThrow } from "../json-body.ts";
 
 /** Things on one page of a list. */
