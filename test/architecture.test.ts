@@ -33,7 +33,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "src/admission",
     "src/step-cost",
   ],
-  workers: ["src/*", "hono", "zod", "cloudflare:workers", "node:crypto", "node:buffer"],
+  workers: ["src/*", "hono", "jose", "zod", "cloudflare:workers", "node:crypto", "node:buffer"],
   "gpu-backend/engine": ["src/base", "src/protocol", "src/slo", "src/step-cost"],
   "gpu-backend/engine/executor": [
     "gpu-backend/engine/*",

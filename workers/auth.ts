@@ -1,16 +1,13 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
-import { AccessCache } from "../src/tenants/access-cache.ts";
 import { checksumOf, splitApiKey } from "../src/tenants/api-key.ts";
 import type { KeyScope } from "../src/tenants/key-scope.ts";
 import type { TenantAccess } from "../src/tenants/tenant-access.ts";
-import type { KeyLookup } from "./directory-object.ts";
-import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
+import { authenticateJwt, isJwt, JWT_LENGTH_MAX } from "./jwt-auth.ts";
 import { admitLookup, countingFailures, noteFailure } from "./key-guard.ts";
 import { keyUses } from "./key-uses.ts";
-import { logLine } from "./log.ts";
-import { requestCounts } from "./request-counts.ts";
+import { findAccess } from "./known-access.ts";
 import type { Settings } from "./settings.ts";
 
 /** Keys of ours are far shorter; a longer one is junk and costs no hash and no look-up. */
@@ -20,17 +17,8 @@ const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
 /** Begins whatever can be a key of a tenant; the secrets of the gateway itself begin otherwise. */
 const KEY_PREFIX = "sk-";
 
-/** A Directory that takes longer than this counts as away: TTFT runs meanwhile. */
-const LOOKUP_TIMEOUT_MS = 2_000;
-
-/** What a client is told to wait before it tries again when we cannot tell whose key it is. */
-const RETRY_AFTER_MS = 1_000;
-
 /** Who changes something with the secret of the Worker. */
 const BOOTSTRAP_ACTOR = "bootstrap";
-
-// One per isolate, not per request: most requests then need no look-up at all.
-const cache = new AccessCache();
 
 /** Where a request is authenticated, and what for. */
 export interface AuthenticationWish {
@@ -42,16 +30,20 @@ export interface AuthenticationWish {
 }
 
 /**
- * Tells which tenant a request's API key (`Authorization: Bearer` or `x-api-key`) belongs to.
+ * Tells which tenant a request's API key (`Authorization: Bearer` or `x-api-key`) belongs to, or its JWT.
  *
  * Throws `missing_api_key` or `invalid_api_key`, `rate_limit_exceeded` to an address that sends such again and
  * again, `permission_denied` where the key or the page that it comes from may not do this, and `not_configured`
  * while the Directory cannot say. The key itself is hashed at once and goes nowhere.
  */
 export function authenticate(headers: Headers, wish: AuthenticationWish): Promise<TenantAccess> {
-  return countingFailures(headers, wish.nowMs, () =>
-    authenticateKey(headers, readBearer(headers), wish),
-  );
+  return countingFailures(headers, wish.nowMs, async () => {
+    const bearer = readBearer(headers);
+    if (!isJwt(bearer)) return authenticateKey(headers, bearer, wish);
+    const access = await authenticateJwt(bearer, wish);
+    refuseForeignPage(headers, access);
+    return withScope(access, wish.scope);
+  });
 }
 
 /** Whoever runs the gateway, by the secret of the Worker or by a key with scope `admin`; throws likewise. */
@@ -78,7 +70,14 @@ async function authenticateKey(
   if (settings.mode === "production" && !isMadeHere(apiKey, settings)) throw invalidApiKey();
   const keyHash = createHmac("sha256", settings.keyPepper).update(apiKey).digest("hex");
 
-  const access = await findAccess(keyHash, headers, env, nowMs);
+  const access = await findAccess(
+    keyHash,
+    { env, nowMs },
+    {
+      ask: (directory) => directory.lookup(keyHash),
+      admit: () => admitLookup(headers, nowMs),
+    },
+  );
   if (access === undefined || !isSameSecret(access.keyHash, keyHash)) throw invalidApiKey();
   if (nowMs < (access.notBeforeAtMs ?? nowMs)) {
     throw invalidApiKey("The API key is not valid yet");
@@ -88,6 +87,11 @@ async function authenticateKey(
   }
   refuseForeignPage(headers, access);
   keyUses.note(keyHash, nowMs);
+  return withScope(access, scope);
+}
+
+/** Returns the access, or throws `permission_denied` where it is not for that. */
+function withScope(access: TenantAccess, scope: KeyScope): TenantAccess {
   if (access.scopes.includes(scope)) return access;
   const found = access.scopes.join(", ");
   const message = `The API key may not do this: expected the scope ${scope}, found ${found}`;
@@ -131,58 +135,9 @@ function readBearer(headers: Headers): string {
   const bearer = /^bearer\s+(.*)$/i.exec(headers.get("authorization")?.trim() ?? "")?.[1];
   const apiKey = bearer ?? headers.get("x-api-key") ?? "";
   if (apiKey === "") throw new GatewayError({ code: "missing_api_key" });
-  if (apiKey.length > API_KEY_LENGTH_MAX || !VISIBLE_ASCII.test(apiKey)) throw invalidApiKey();
+  const lengthMax = isJwt(apiKey) ? JWT_LENGTH_MAX : API_KEY_LENGTH_MAX;
+  if (apiKey.length > lengthMax || !VISIBLE_ASCII.test(apiKey)) throw invalidApiKey();
   return apiKey;
-}
-
-async function findAccess(
-  keyHash: string,
-  headers: Headers,
-  env: Env,
-  nowMs: number,
-): Promise<TenantAccess | undefined> {
-  const remembered = cache.recall(keyHash, nowMs);
-  if (remembered.kind === "known") return remembered.access;
-  if (remembered.kind === "unknown") return undefined;
-  // A key that was good lately is nobody's guess.
-  if (!cache.wasGood(keyHash, nowMs)) admitLookup(headers, nowMs);
-  const answer = await askDirectory(keyHash, env);
-  if (answer.kind === "away") return lastGoodAccess(keyHash, nowMs, answer.reason);
-  if (answer.kind === "unconfigured") {
-    throw new GatewayError({ code: "not_configured", retryAfterMs: RETRY_AFTER_MS });
-  }
-  const access = answer.kind === "known" ? answer.access : undefined;
-  cache.learn(keyHash, access, nowMs);
-  return access;
-}
-
-type DirectoryAnswer = KeyLookup | { readonly kind: "away"; readonly reason: string };
-
-async function askDirectory(keyHash: string, env: Env): Promise<DirectoryAnswer> {
-  const answered = new AbortController();
-  const overdue = scheduler
-    .wait(LOOKUP_TIMEOUT_MS, { signal: answered.signal })
-    .then((): DirectoryAnswer => ({ kind: "away", reason: "no answer in time" }));
-  try {
-    return await Promise.race([env.DIRECTORY.getByName(DIRECTORY_NAME).lookup(keyHash), overdue]);
-  } catch (error) {
-    return { kind: "away", reason: String(error) };
-  } finally {
-    answered.abort();
-  }
-}
-
-function lastGoodAccess(keyHash: string, nowMs: number, reason: string): TenantAccess {
-  const access = cache.recallLastGood(keyHash, nowMs);
-  // Revocations do not reach this edge meanwhile, so somebody has to hear of it.
-  logLine("error", "directory-away", { reason, isServed: access !== undefined });
-  requestCounts.countStaleAccess();
-  if (access !== undefined) return access;
-  throw new GatewayError({
-    code: "not_configured",
-    message: "The directory of tenants cannot be read at the moment",
-    retryAfterMs: RETRY_AFTER_MS,
-  });
 }
 
 // Digests have one length whatever the secrets' lengths are, as the comparison demands.

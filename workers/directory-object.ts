@@ -1,12 +1,10 @@
 import { DurableObject } from "cloudflare:workers";
-import { LabelCounts } from "../src/base/label-counts.ts";
-import type { MetricFamily, MetricName } from "../src/base/metric-text.ts";
-import { metricFamily, NO_LABELS } from "../src/base/metric-text.ts";
+import type { MetricFamily } from "../src/base/metric-text.ts";
 import type { PoolId, TenantId } from "../src/protocol/ids.ts";
 import type { LivePool, LiveTenant } from "../src/tenants/live-configuration.ts";
 import type { TenantAccess } from "../src/tenants/tenant-access.ts";
 import type { ConfigurationChanges } from "../src/tenants/configuration-changes.ts";
-import { OTHER_REQUEST_LABELS, REQUEST_LABELS_MAX } from "../src/protocol/request-labels.ts";
+import type { LiveJwtIssuer } from "../src/tenants/jwt-issuer.ts";
 import type { KeyPermissions } from "../src/tenants/live-configuration.ts";
 import type { TenantChange, TenantVerdict } from "./change-tenant.ts";
 import { changeTenant } from "./change-tenant.ts";
@@ -18,8 +16,9 @@ import type { KeyRecord } from "./stored-keys.ts";
 import { StoredKeys } from "./stored-keys.ts";
 import { ConfigurationUpload } from "./configuration-upload.ts";
 import { CacheGenerations } from "./cache-generations.ts";
+import { EdgeCounts } from "./edge-counts.ts";
 import type { Env } from "./env.ts";
-import { findAccess } from "./stored-access.ts";
+import { accessOfTenant, findAccess } from "./stored-access.ts";
 import { compareVersions } from "./stored-changes.ts";
 import { StoredConfiguration } from "./stored-configuration.ts";
 import type { Applied, CommitWish } from "./staged-change.ts";
@@ -32,18 +31,6 @@ export const DIRECTORY_NAME = "directory";
 
 /** Configurations that may be on their way at once, and what is told to whoever comes then. */
 const UPLOADS_MAX = 4;
-
-const REQUESTS: MetricName = {
-  name: "gw_requests_total",
-  type: "counter",
-  help: "Requests of all edges by route, status of the head and code of the failure",
-};
-
-const UNKNOWN_PARAMETERS: MetricName = {
-  name: "gw_unknown_params_total",
-  type: "counter",
-  help: "Parameters of requests that the API does not have, and that replicas were given all the same",
-};
 
 /** A way to send a configuration, unless there are as many on their way as there may be. */
 export type UploadAnswer =
@@ -58,12 +45,6 @@ export interface PoolAnswer {
   readonly version: number;
   readonly pool: LivePool;
 }
-
-const STALE_ACCESSES: MetricName = {
-  name: "gw_stale_accesses_total",
-  type: "counter",
-  help: "Requests that came while the Directory was away and their key had to be asked for",
-};
 
 export type KeyLookup =
   | { readonly kind: "known"; readonly access: TenantAccess }
@@ -91,9 +72,7 @@ export class DirectoryObject extends DurableObject<Env> {
   readonly #stored: StoredConfiguration;
   readonly #keys: StoredKeys;
   readonly #audit: StoredAudit;
-  readonly #requests = new LabelCounts(REQUEST_LABELS_MAX, OTHER_REQUEST_LABELS);
-  #unknownParameters = 0;
-  #staleAccesses = 0;
+  readonly #counts = new EdgeCounts();
   #uploads = 0;
   #lastStage = 0;
 
@@ -210,35 +189,38 @@ export class DirectoryObject extends DurableObject<Env> {
 
   /** Takes what an edge has counted of its requests since it sent last. Kept in memory, as of this life. */
   async countRequests(counted: CountedRequests): Promise<void> {
-    this.#requests.addAll(counted.requests);
-    this.#unknownParameters += counted.unknownParameters;
-    this.#staleAccesses += counted.staleAccesses;
+    this.#counts.add(counted);
     this.#keys.noteUses(counted.usedKeys, Date.now());
   }
 
   /** Tells all edges' requests in numbers, for Prometheus. */
   async metrics(): Promise<MetricFamily[]> {
-    const samples = this.#requests.list().map(([labels, value]) => ({ labels, value }));
-    return [
-      metricFamily(REQUESTS, samples),
-      metricFamily(UNKNOWN_PARAMETERS, [{ labels: NO_LABELS, value: this.#unknownParameters }]),
-      metricFamily(STALE_ACCESSES, [{ labels: NO_LABELS, value: this.#staleAccesses }]),
-    ];
+    return this.#counts.families();
   }
 
   /** Tells whose key this is. Models, targets and limits come along, so that one call is enough. */
   async lookup(keyHash: string): Promise<KeyLookup> {
     const frame = this.#stored.frame();
     if (frame === undefined) return { kind: "unconfigured" };
-    const found = findAccess(this.#storage.sql, frame, keyHash);
-    if (found === undefined) return { kind: "unknown" };
-    const cacheGeneration = this.#generations.of(found.tenant.tenantId);
-    return { kind: "known", access: { ...found, cacheGeneration } };
+    return this.#found(findAccess(this.#storage.sql, frame, keyHash));
   }
 
   /** Begins a new generation of what is cached for a tenant; `undefined` for one that is not there. */
   async purgeCache(tenantId: TenantId): Promise<number | undefined> {
     return (await this.hasTenant(tenantId)) ? this.#generations.raise(tenantId) : undefined;
+  }
+
+  /** Tells of a tenant by its name what `lookup` tells of one by its key: for who is vouched for otherwise. */
+  async lookupTenant(tenantId: TenantId): Promise<KeyLookup> {
+    const frame = this.#stored.frame();
+    if (frame === undefined) return { kind: "unconfigured" };
+    const tenant = await this.tenant(tenantId);
+    return this.#found(tenant && accessOfTenant(frame, tenant));
+  }
+
+  /** Whose tokens stand for a tenant. */
+  async jwtIssuers(): Promise<readonly LiveJwtIssuer[]> {
+    return this.#stored.frame()?.settings.jwtIssuers ?? [];
   }
 
   /** What a pool should consist of; undefined for a pool that the configuration does not have. */
@@ -263,6 +245,12 @@ export class DirectoryObject extends DurableObject<Env> {
       tenantCount: frame?.counts.tenant ?? 0,
       keyCount: frame?.counts.key ?? 0,
     };
+  }
+
+  #found(found: Omit<TenantAccess, "cacheGeneration"> | undefined): KeyLookup {
+    if (found === undefined) return { kind: "unknown" };
+    const cacheGeneration = this.#generations.of(found.tenant.tenantId);
+    return { kind: "known", access: { ...found, cacheGeneration } };
   }
 
   /** Does something about a key, and writes it down with it. */

@@ -1,10 +1,13 @@
 import { DEFAULT_KEY_SCOPES } from "../src/tenants/key-scope.ts";
 import type { ModelId } from "../src/protocol/ids.ts";
-import type { LiveModel } from "../src/tenants/live-configuration.ts";
+import type { LiveModel, LiveTenant } from "../src/tenants/live-configuration.ts";
 import type { TenantAccess } from "../src/tenants/tenant-access.ts";
 import { fallbackModelsOf } from "../src/tenants/overload-step.ts";
 import type { Frame, SqlRow } from "./stored-configuration.ts";
 import { readSqlRow } from "./stored-configuration.ts";
+
+/** What the configuration says of it. */
+type FoundAccess = Omit<TenantAccess, "cacheGeneration">;
 
 /** A key's row with that of its tenant and what was said of its end beside it. */
 type KeyRow = SqlRow & { tenant_value: string; tenant_digest: string; ends_at_ms: number | null };
@@ -25,7 +28,7 @@ export function findAccess(
   sql: SqlStorage,
   frame: Frame,
   keyHash: string,
-): Omit<TenantAccess, "cacheGeneration"> | undefined {
+): FoundAccess | undefined {
   const [row] = sql.exec<KeyRow>(ACCESS_QUERY, keyHash).toArray();
   if (row === undefined || row.tenant_id === null) return undefined;
   const key = readSqlRow(row);
@@ -56,6 +59,21 @@ export function findAccess(
     ...(classNames !== undefined && { classNames }),
     ...(notBeforeAtMs !== undefined && { notBeforeAtMs }),
     ...(expiresAtMs !== Infinity && { expiresAtMs }),
+    configurationVersion: frame.version,
+  };
+}
+
+/** The same for a tenant that is vouched for by a token: all that its keys may do unless they say otherwise. */
+export function accessOfTenant(frame: Frame, tenant: LiveTenant): FoundAccess {
+  const modelsOf = (ids: readonly ModelId[]): LiveModel[] =>
+    ids.flatMap((modelId) => frame.models.get(modelId) ?? []);
+  return {
+    tenant,
+    keyName: "jwt",
+    keyHash: "",
+    scopes: DEFAULT_KEY_SCOPES,
+    models: modelsOf(tenant.modelIds),
+    fallbackModels: modelsOf(fallbackModelsOf(tenant.overload)),
     configurationVersion: frame.version,
   };
 }

@@ -8,6 +8,7 @@ import {
   ModelName,
   Name,
 } from "./file-notations.ts";
+import { JWT_ISSUERS_MAX, JwtSection } from "./jwt-issuer.ts";
 import { KEY_SCOPE_NOTATION, KEY_SCOPES, parseKeyScope } from "./key-scope.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import {
@@ -175,6 +176,7 @@ export const ConfigurationFile = section({
   pools: mappingOf(Name, PoolSection, { max: CONFIGURATION_LIMITS.poolsMax, entry: "pool" }),
   classes: mappingOf(Name, ClassSection, { max: CONFIGURATION_LIMITS.classesMax }).exactOptional(),
   defaults: DefaultsSection.exactOptional(),
+  jwt: mappingOf(Name, JwtSection, { max: JWT_ISSUERS_MAX }).exactOptional(),
   tenants: mappingOf(Name, TenantSection, {
     max: CONFIGURATION_LIMITS.tenantsMax,
     entry: "tenant",

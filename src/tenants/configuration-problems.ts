@@ -21,6 +21,7 @@ import {
   PriceSection,
   ReplicaSection,
 } from "./pool-section.ts";
+import { JwtSection } from "./jwt-issuer.ts";
 import type { DocumentPath } from "./references.ts";
 
 /** One thing that is wrong with a configuration, where it stands and what would be right. */
@@ -50,6 +51,7 @@ const SECTIONS: ReadonlyMap<string, Section> = new Map([
   ["tenants.*.overload.*", { known: Object.keys(OverloadStepSection.shape), notYet: [] }],
   ["tenants.*.cache", { known: Object.keys(CacheSection.shape), notYet: [] }],
   ["tenants.*.cors", { known: Object.keys(CorsSection.shape), notYet: [] }],
+  ["jwt.*", { known: Object.keys(JwtSection.shape), notYet: [] }],
   ["tenants.*.share", { known: Object.keys(ShareSection.shape), notYet: [] }],
   ["tenants.*.keys.*", { known: Object.keys(KeySection.shape), notYet: [] }],
   ["tenants.*.timeouts", { known: Object.keys(TimeoutsSection.shape), notYet: [] }],

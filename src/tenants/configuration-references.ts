@@ -37,8 +37,13 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
   const keysByTenant = tenants.map((tenant) => itemsOf(child(tenant, "keys")));
   const keys = keysByTenant.flat();
   const endpoints = pools.flatMap(endpointsOf);
+  const issuers = entriesOf(child(root, "jwt"));
   return [
     ...unresolved("pool", childrenOf(models, "pool"), pools.map(nameOf)),
+    ...issuers.flatMap((issuer) =>
+      unresolved("tenant", itemsOf(child(issuer, "tenants")), tenants.map(nameOf)),
+    ),
+    ...repeats(childrenOf(issuers, "issuer")),
     ...repeats(endpoints),
     ...pools.flatMap(authProblems),
     ...repeats(models.flatMap((model) => [named(model), ...itemsOf(child(model, "aliases"))])),

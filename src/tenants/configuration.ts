@@ -19,6 +19,7 @@ import { resolveShares } from "./guarantees.ts";
 import type { WholeTenant } from "./inheritance.ts";
 import { inherit } from "./inheritance.ts";
 import { LiveConfiguration } from "./live-configuration.ts";
+import { toJwtIssuer } from "./jwt-issuer.ts";
 import type { ModelSection, PoolSection } from "./pool-section.ts";
 import type { LimitsMax } from "./tenant-limits.ts";
 
@@ -52,6 +53,9 @@ function resolve(
   const ownClasses = targetsByClass(file).map(([className, targets]) => ({ className, targets }));
   return {
     ...(ownClasses.length > 0 && { classes: ownClasses }),
+    ...(file.jwt !== undefined && {
+      jwtIssuers: [...file.jwt].map(([name, issuer]) => toJwtIssuer(name, issuer)),
+    }),
     models: [...file.models].map(([modelId, model]) => ({
       modelId,
       poolId: model.pool,

@@ -5,6 +5,7 @@ import { ModelId, PoolId, ReplicaId, TenantId } from "../protocol/ids.ts";
 import { ANSWER_MS_MAX } from "../slo/answer-span.ts";
 import { LiveCache } from "./cache-section.ts";
 import { EndpointUrl } from "./endpoint-url.ts";
+import { JWT_ISSUERS_MAX, LiveJwtIssuer } from "./jwt-issuer.ts";
 import { KEY_SCOPES } from "./key-scope.ts";
 import { ModelPrice } from "./model-price.ts";
 import type { OverloadStep } from "./overload-step.ts";
@@ -256,6 +257,7 @@ export type LiveKey = z.infer<typeof LiveKey>;
 export const LiveSettings = z.strictObject({
   /** Classes of the file's own, for tenants that come later by the admin API. */
   classes: z.array(LiveClass).max(CONFIGURATION_LIMITS.classesMax).exactOptional(),
+  jwtIssuers: z.array(LiveJwtIssuer).max(JWT_ISSUERS_MAX).exactOptional(),
 });
 export type LiveSettings = z.infer<typeof LiveSettings>;
 

@@ -48,7 +48,7 @@ export function* largeConfiguration(
     for (let key = 0; key < keysPerTenant; key += 1) {
       const hash = hashKey(largeKey(tenant, key));
       const named = { hash, tenantId: `tenant-${tenant}`, name: `key-${key}` };
-      yield { kind: "key", thing: LiveKey.parse({ ...named, expiresAtMs: 1_900_000_000_000 }) };
+      yield { kind: "key", thing: LiveKey.parse({ ...named, expiresAtMs: 2_900_000_000_000 }) };
     }
   }
 }

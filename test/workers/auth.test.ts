@@ -353,7 +353,7 @@ describe("authenticate(), while the Directory is away", () => {
     await vi.waitUntil(() => isBlocked);
     const nowMs = NOW_MS + ACCESS_FRESH_MS;
     expect(await authenticateWith(bearer(key), { nowMs })).toBe("tenant-a");
-    expect(logged.mock.calls.flat()).toEqual([expect.stringContaining("no answer in time")]);
+    expect(logged.mock.calls.flat()).toEqual([expect.stringContaining("No answer within 2000 ms")]);
     await blocked;
   });
 });

@@ -35,6 +35,12 @@ function problemsWith(path: string, value: unknown, mode?: "local" | "production
   return problemsOf(document.toJS(), mode);
 }
 
+const issuerText = (more: string) => `
+  models: { tiny: { context: 1k, pool: local } }
+  pools: { local: { engine: sluice, replicas: [{ url: http://gpu:1 }] } }
+  tenants: { acme: { models: [tiny], class: chat, keys: [] } }
+  jwt: { login: { issuer: https://login.example, audience: sluice, ${more} } }`;
+
 describe("parseConfiguration()", () => {
   test("resolves units, defaults and keys into a live configuration", () => {
     const parsed = parse(`
@@ -400,6 +406,41 @@ describe("parseConfiguration()", () => {
       `pools.local.replicas: expected a list of 1 to ${replicasPerPoolMax} replicas, found a list`,
     ]);
     expect(problemsWith("pools.local.replicas", replicas.slice(1))).toEqual([]);
+  });
+
+  test("takes over whose tokens stand for tenants", () => {
+    const jwks = "https://login.example/.well-known/jwks.json?v=1";
+    const issuer = {
+      name: "login",
+      issuer: "https://login.example",
+      audience: "sluice",
+      jwksUrl: jwks,
+    };
+    expect(parse(issuerText(`jwks: "${jwks}"`))).toMatchObject({
+      configuration: {
+        jwtIssuers: [{ ...issuer, tenantClaim: "tenant", algorithms: ["RS256", "ES256"] }],
+      },
+    });
+    const more = `jwks: "http://127.0.0.1:9/j", tenant_claim: org, algorithms: [EdDSA], tenants: [acme]`;
+    expect(parse(issuerText(more))).toMatchObject({
+      configuration: {
+        jwtIssuers: [{ tenantClaim: "org", algorithms: ["EdDSA"], tenantIds: ["acme"] }],
+      },
+    });
+  });
+
+  test.each([
+    ["jwks: http://login.example/jwks.json", "jwks: expected a URL of https"],
+    ["jwks: https://user:secret@login.example/", "jwks: expected a URL of https"],
+    ["jwks: ftp://login.example/", "jwks: expected a URL of https"],
+    ["jwks: https://a/, algorithms: [HS256]", "algorithms.0: expected a signature algorithm"],
+    ["jwks: https://a/, algorithms: [none]", "algorithms.0: expected a signature algorithm"],
+    ["jwks: https://a/, tenants: [emca]", "tenants.0: expected the name of a tenant"],
+    ["jwks: https://a/, secret: x", 'unknown key "secret"'],
+  ])("refuses an issuer with %s", (more, problem) => {
+    const [found, ...others] = problemsOf(parseYaml(issuerText(more)));
+    expect(found).toContain(problem);
+    expect(others).toEqual([]);
   });
 
   test("takes over what a key is limited to", () => {
