@@ -1,10 +1,12 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Sampling } from "../../../gpu-backend/engine/generate-request.ts";
+import { keyedRandom } from "../../../gpu-backend/engine/keyed-random.ts";
 import { InvalidLogitsError } from "../../../gpu-backend/engine/log-probability.ts";
 import { NothingAllowedError, Sampler } from "../../../gpu-backend/engine/sampler.ts";
 import type { TokenChoice } from "../../../gpu-backend/engine/token-choice.ts";
 import { TokenHistory } from "../../../gpu-backend/engine/token-history.ts";
+import { seededRandom } from "../../../src/base/random.ts";
 import { aSampling, aTokenChoice } from "../../support/engine-builders.ts";
 import { SumConstraint } from "../../support/sum-constraint.ts";
 
@@ -56,6 +58,47 @@ function probabilitiesOf(logits: number[], settings: Sampling): number[] {
   const keptTotal = kept.reduce((sum, weight) => sum + weight, 0);
   return kept.map((weight) => weight / keptTotal);
 }
+
+/** The token at the drawn fraction of what is kept, by sorting the whole vocabulary. */
+function tokenByDefinition(logits: readonly number[], settings: Sampling, drawn: number): number {
+  const probabilities = probabilitiesOf([...logits], settings);
+  let passed = 0;
+  return probabilities.findIndex((probability) => {
+    passed += probability;
+    return passed > drawn;
+  });
+}
+
+// Cuts are looked for among the best tokens first, and farther on only where those are too few.
+test("a draw is what sorting the whole vocabulary gives, however far probabilities are spread", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 2, max: 300 }),
+      fc.constantFrom(0.1, 2, 8, 40),
+      // So many tokens stand out, and all others are level, deep below them but many.
+      fc.option(
+        fc.record({ peaks: fc.constantFrom(1, 6, 39), depth: fc.integer({ min: 1, max: 9 }) }),
+      ),
+      fc.record({
+        topP: fc.constantFrom(0.05, 0.5, 0.9, 0.99, 0.999_999, 1),
+        topK: fc.constantFrom(0, 1, 2, 7, 40, 200),
+        temperature: fc.constantFrom(0.2, 1, 3),
+        seed: fc.nat(),
+      }),
+      (count, spread, plateau, changes) => {
+        const random = seededRandom(changes.seed);
+        const logits = Array.from({ length: count }, (_, token) => {
+          if (plateau === null) return Math.fround(spread * random());
+          return token < plateau.peaks ? 0 : -plateau.depth * changes.temperature;
+        }).map(Math.fround);
+        const settings = sampling(changes);
+        const expected = tokenByDefinition(logits, settings, keyedRandom(changes.seed, 3));
+        expect(sampleToken(Float32Array.from(logits), settings, 3)).toBe(expected);
+      },
+    ),
+    { numRuns: 2000 },
+  );
+});
 
 describe("greedy", () => {
   test("takes the largest logit, and the lowest id among equals", () => {
