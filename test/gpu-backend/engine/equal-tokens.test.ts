@@ -25,6 +25,7 @@ import {
   PagedMemoryModel,
 } from "../../support/paged-memory-model.ts";
 import { SumConstraint, type SumConstraintOptions } from "../../support/sum-constraint.ts";
+import { chainOfText } from "../../support/prompt-chains.ts";
 
 const VOCABULARY_TOKENS = 12;
 const STOP_TOKEN = 0;
@@ -220,10 +221,13 @@ class Mix {
 
   #aRequest(id: string): GenerateRequest {
     const systemPrompt = this.#systemPrompts[this.#upTo(4)] ?? [];
+    const purpose = this.#aPurpose();
+    const promptTokens = [...systemPrompt, ...this.#tokens(1 + this.#upTo(8))];
     return {
-      ...this.#aPurpose(),
+      ...purpose,
       id,
-      promptTokens: [...systemPrompt, ...this.#tokens(1 + this.#upTo(8))],
+      promptTokens,
+      promptChain: chainOfText("prompts".slice(0, promptTokens.length % 8)),
       sampling: this.#aSampling(),
       stopTokenIds: this.#random() < 0.5 ? [STOP_TOKEN] : [],
       cacheSalt: `salt-${this.#upTo(2)}`,
