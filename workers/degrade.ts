@@ -2,10 +2,9 @@ import type { Rejection } from "../src/pool/offer.ts";
 import { clampedBody } from "./request-body.ts";
 import type { Call } from "./call.ts";
 
-/** Has an answer cut short, as its tenant's overload ladder wants it. The same limit again changes nothing. */
+/** Has an answer cut short, as its tenant's overload ladder wants it. */
 export function clampOutput(call: Call, outputTokensMax: number): void {
   const { target } = call;
-  if (outputTokensMax >= (target.outputTokensMax ?? Infinity)) return;
   const upstreamBody = clampedBody(target.upstreamBody, outputTokensMax);
   call.target = { ...target, outputTokensMax, upstreamBody };
   note(call, `clamp_max_tokens=${outputTokensMax}`);

@@ -25,14 +25,19 @@ const LONG = { max_tokens: 2_000 };
 const SHORT = { max_tokens: 8 };
 
 /** A gateway whose model has room for one request, beside another model that has as much as there is. */
-function aNarrowGateway(overload: OverloadLadder, wish: GatewayWish = {}): Promise<TestGateway> {
+function aNarrowGateway(
+  overload: OverloadLadder,
+  { smallContextTokens, ...wish }: GatewayWish & { readonly smallContextTokens?: number } = {},
+): Promise<TestGateway> {
+  const small = {
+    modelId: SMALL,
+    upstreamModel: "small-upstream",
+    ...(smallContextTokens !== undefined && { contextTokens: smallContextTokens }),
+  };
   return aGateway({
     ...wish,
     tenant: { ...wish.tenant, overload: [...overload] },
-    furtherModels: [
-      { modelId: SMALL, upstreamModel: "small-upstream" },
-      ...(wish.furtherModels ?? []),
-    ],
+    furtherModels: [small],
     pool: { modelLimits: [{ modelId: MODEL, requestsMax: 1 }] },
   });
 }
@@ -192,14 +197,19 @@ describe("fallback_model", () => {
   });
 
   test("is not asked for a prompt that it cannot hold, nor for one in another model's tokens", async () => {
-    const long = await aNarrowGateway([FALL_BACK], {
-      tenant: SOON,
-      furtherModels: [],
+    const gateway = await aNarrowGateway([{ kind: "queue", ratio: 0 }, FALL_BACK], {
+      smallContextTokens: 4,
     });
-    await long.upstream.answerWith(wholeAnswer("short"));
-    const tokens = await long.ask({ path: COMPLETION_PATH, body: { prompt: [1, 2, 3], ...LONG } });
-    expect(tokens.status).toBe(503);
-    expect(await long.upstream.requests()).toEqual([]);
+    const first = await occupy(gateway);
+    const asText = (prompt: string | number[]): Promise<Response> =>
+      gateway.ask({ path: COMPLETION_PATH, body: { prompt, ...SHORT } });
+    // The shortest text of so many bytes has eight tokens.
+    expect((await asText("x".repeat(1_024))).status).toBe(503);
+    expect((await asText([1, 2, 3])).status).toBe(503);
+    expect(await gateway.upstream.requests()).toHaveLength(1);
+    expect((await asText("Once")).headers.get("x-sluice-degraded")).toBe("fallback_model=small");
+    await gateway.upstream.openGate("end");
+    await first.text();
   });
 
   const PRICE = {
@@ -212,7 +222,6 @@ describe("fallback_model", () => {
   test("costs what it costs, whatever was reserved for the other one", async () => {
     const gateway = await aNarrowGateway([FALL_BACK], {
       price: PRICE,
-      furtherModels: [],
     });
     // 12 tokens of a prompt are counted.
     const spendOf = async (): Promise<unknown> => {

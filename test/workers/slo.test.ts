@@ -6,6 +6,7 @@ import { streamThatGoesOn } from "./support/answers.ts";
 import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
 import type { TestGateway } from "./support/gateway.ts";
 import { aGateway, becomesIdle, fetchGateway, WAIT } from "./support/gateway.ts";
+import { aRow } from "./support/limits.ts";
 import { streamedAnswer, wholeAnswer } from "./support/upstream.ts";
 import { TenantId } from "../../src/protocol/ids.ts";
 
@@ -142,6 +143,34 @@ describe("GET /v1/slo", () => {
     await gateway.ask({ body: { messages: [] } });
     expect((await fetchGateway("/v1/slo")).status).toBe(401);
     expect(await windowOf(gateway)).toMatchObject({ offered: 0, attainment: null });
+  });
+
+  test("does not hold a wish that is tighter than the promise against anybody", async () => {
+    const gateway = await aGateway();
+    const headers = { "x-sluice-tpot-ms": "0.5" };
+    expect((await gateway.ask({ headers, body: { ...SHORT, stream: true } })).status).toBe(503);
+    expect(await windowOf(gateway)).toMatchObject({
+      refusals: { infeasible: 1 },
+      attainment: null,
+      acceptance: null,
+    });
+  });
+
+  test("counts once what it is told twice, by a permit and by who could not tell whether it arrived", async () => {
+    const gateway = await aGateway();
+    const tenant = env.TENANTS.getByName(gateway.tenantId);
+    const row = aRow();
+    const told = {
+      className: "standard",
+      event: { kind: "refused", reason: "infeasible", isOurs: true },
+    } as const;
+    const answer = await tenant.acquire({ row, limitsMax: {} });
+    if (answer.kind !== "granted") throw new Error("Nothing limits it");
+    await answer.permit.release({ kind: "refunded" }, told);
+    await answer.permit.release({ kind: "refunded" }, told);
+    await tenant.settle(row, { kind: "refunded" }, told);
+    answer.permit[Symbol.dispose]();
+    expect(await windowOf(gateway)).toMatchObject({ offered: 1 });
   });
 
   test("outlives its tenant's object, to what it was two seconds before", async () => {

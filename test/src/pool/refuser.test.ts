@@ -22,6 +22,13 @@ function rejectionOf(pool: Pool, offer: Offer, nowMs: number): Rejection {
   return rejected.rejection;
 }
 
+const statusAfterRefusal = (change: Partial<Offer>) => {
+  const { pool } = aFullPool();
+  const targets = firstTokenWithin(2_000);
+  pool.offer(anOffer("r", { overload: IMPATIENT, targets, ...change }), 1);
+  return pool.status(1);
+};
+
 describe("a refusal", () => {
   test("says us to what is guaranteed and you to what is beyond", () => {
     const { pool } = aFullPool();
@@ -99,18 +106,13 @@ describe("a refusal", () => {
   });
 
   test("of a wish that is tighter than the promise breaks none, and holds nobody back", () => {
-    const { pool } = aFullPool();
-    const promised = firstTokenWithin(10_000);
-    const wish = { overload: IMPATIENT, promised, targets: firstTokenWithin(2) };
-    const ratioBefore = pool.status(1).holdRatio;
-    for (let index = 0; index < 50; index += 1) pool.offer(anOffer(`r${index}`, wish), 1);
-    expect(pool.status(2)).toMatchObject({
-      holdRatio: ratioBefore,
-      tenants: [{ counts: { rejectedInProfile: 0 } }],
-    });
-    const plain = { overload: IMPATIENT, targets: firstTokenWithin(2_000) };
-    for (let index = 0; index < 50; index += 1) pool.offer(anOffer(`p${index}`, plain), 3);
-    expect(pool.status(1_000).holdRatio).toBeLessThan(ratioBefore);
+    const kept = aFullPool().pool.status(1).holdRatio;
+    const promise = statusAfterRefusal({});
+    expect(promise.tenants).toMatchObject([{ counts: { rejectedInProfile: 1 } }]);
+    expect(promise.holdRatio).toBeLessThan(kept);
+    const wish = statusAfterRefusal({ promised: firstTokenWithin(10_000) });
+    expect(wish.tenants).toMatchObject([{ counts: { rejectedInProfile: 0 } }]);
+    expect(wish.holdRatio).toBe(kept);
   });
 
   test("a client that left is promised no instant to come back at", () => {
