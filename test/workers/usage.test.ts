@@ -159,7 +159,7 @@ describe("GET /admin/v1/tenants/{tenant}/usage", () => {
       exportOf(tenantId, "?after=-1"),
       exportOf(tenantId, "", { method: "DELETE", headers: ADMIN }),
     ]);
-    expect(statuses.map(({ status }) => status)).toEqual([401, 404, 400, 400, 400, 405]);
+    expect(statuses.map(({ status }) => status)).toEqual([403, 404, 400, 400, 400, 405]);
   });
 });
 
