@@ -114,10 +114,12 @@ describe("GET /metrics", () => {
 
   test("is closed to every key but the admin's, and to all methods but its own", async () => {
     const { key } = await aGateway();
-    for (const bearer of [key, replicaSecret, adminKey.slice(1), `${adminKey}x`]) {
+    for (const bearer of [replicaSecret, adminKey.slice(1), `${adminKey}x`]) {
       // oxlint-disable-next-line no-await-in-loop -- one after the other
       expect((await scrape(bearer)).status).toBe(401);
     }
+    // A key is known, and is not for this.
+    expect((await scrape(key)).status).toBe(403);
     expect((await fetchGateway("/metrics")).status).toBe(401);
     const head = await scrape(adminKey, "HEAD");
     expect([head.status, await head.text()]).toEqual([200, ""]);
@@ -133,6 +135,7 @@ describe("GET /metrics", () => {
         "gw_configuration_version",
         "gw_requests_total",
         "gw_unknown_params_total",
+        "gw_stale_accesses_total",
       ]),
     );
   });
