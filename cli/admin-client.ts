@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { Applied, Changes } from "../src/tenants/admin-answers.ts";
 import { thingsOf, toThingLine } from "../src/tenants/configuration-rows.ts";
 import type { LiveConfiguration } from "../src/tenants/live-configuration.ts";
 import { CONFIGURATION_LIMITS } from "../src/tenants/live-configuration.ts";
@@ -10,41 +11,6 @@ export interface AdminAccess {
   readonly gatewayUrl: string;
   readonly adminKey: string;
 }
-
-/** How many things became what. */
-const ChangeCounts = z.object({ added: z.int(), changed: z.int(), removed: z.int() });
-
-/** A version that is live, and what made it so. */
-export const Applied = z.object({
-  version: z.int(),
-  /** False where what was applied was live already. */
-  isChanged: z.boolean(),
-  changes: ChangeCounts.optional(),
-});
-export type Applied = z.infer<typeof Applied>;
-
-/** What differs between two configurations. */
-export const Changes = z.object({
-  counts: ChangeCounts,
-  changes: z.array(
-    z.object({
-      kind: z.string(),
-      name: z.string(),
-      change: z.enum(["added", "changed", "removed"]),
-      fields: z
-        .array(
-          z.object({
-            path: z.string(),
-            before: z.string().optional(),
-            after: z.string().optional(),
-          }),
-        )
-        .optional(),
-    }),
-  ),
-  problems: z.array(z.string()).default([]),
-});
-export type Changes = z.infer<typeof Changes>;
 
 /** What the gateway says of itself to its administrator, as far as the command line asks. */
 export const GatewayStatus = z.object({

@@ -1,9 +1,9 @@
-import type { Applied, Changes } from "./admin-client.ts";
+import type { Applied, Changes } from "../src/tenants/admin-answers.ts";
 
 const SIGNS = { added: "+", changed: "~", removed: "-" } as const;
 
 /** Says what differs, a line for each thing and one for each field of it. */
-export function changesText({ counts, changes, problems }: Changes): string[] {
+export function changesText({ counts, changes, problems = [] }: Changes): string[] {
   const told = changes.flatMap(({ kind, name, change, fields = [] }) => [
     `${SIGNS[change]} ${kind} ${kind === "settings" ? "" : name}`.trimEnd(),
     ...fields.map(

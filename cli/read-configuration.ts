@@ -33,7 +33,7 @@ export interface ReadOptions {
   readonly hashKey: (key: string) => string;
 }
 
-const FILE_BYTES_MAX = 1_048_576;
+const FILE_BYTES_MAX = 33_554_432;
 
 /**
  * Reads and checks a `sluice.yaml`. A file that is not right yields every problem of it at once; one

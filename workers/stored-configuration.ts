@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS live_rows (
   digest TEXT NOT NULL,
   since_version INTEGER NOT NULL,
   PRIMARY KEY (kind, id)
-) WITHOUT ROWID;
+);
 CREATE INDEX IF NOT EXISTS live_rows_names ON live_rows (kind, tenant_id, name);
 CREATE INDEX IF NOT EXISTS live_rows_since ON live_rows (since_version);
 CREATE TABLE IF NOT EXISTS past_rows (

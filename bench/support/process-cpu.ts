@@ -12,6 +12,16 @@ export function findProcess(command: readonly string[]): number | undefined {
   return pid === undefined ? undefined : Number(pid);
 }
 
+/** Finds the child of this process that runs a program of this name; `undefined` as above. */
+export function findChild(program: string): number | undefined {
+  const pid = list("/proc").find((name) => {
+    // `pid (program) state parent …`
+    const [, found, parent] = /^\d+ \((.*)\) \S (\d+) /.exec(read(`/proc/${name}/stat`)) ?? [];
+    return found === program && Number(parent) === process.pid;
+  });
+  return pid === undefined ? undefined : Number(pid);
+}
+
 /**
  * Returns the CPU time that the threads of a process have used so far, in ms; its scheduler counts in
  * ns, unlike `ps`. A thread that has ended takes its time with it. NaN where the system does not say.

@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { Applied, callAdmin, Changes, previewConfiguration } from "../admin-client.ts";
+import { Applied, Changes, VersionList } from "../../src/tenants/admin-answers.ts";
+import { callAdmin, previewConfiguration } from "../admin-client.ts";
 import { ADMIN_ENVIRONMENT, ADMIN_FLAGS, findGateway } from "../admin-flags.ts";
 import { expectedVersionFlag, reasonFlag, versionNumber } from "../change-flags.ts";
 import { appliedText, changesText, countsText } from "../changes-text.ts";
@@ -25,19 +26,6 @@ const ROLLBACK_FLAGS = ADMIN_FLAGS.extend({
   yes: flagSwitch("Do it; without this flag it is only told what would change"),
 });
 
-const Versions = z.object({
-  versions: z.array(
-    z.object({
-      version: z.int(),
-      atMs: z.number(),
-      actor: z.string(),
-      action: z.string(),
-      reason: z.string(),
-      changes: Changes.shape.counts,
-    }),
-  ),
-});
-
 /** `sluice history`: who made which version live, when and what for. */
 export const historyCommand: Command = {
   name: "history",
@@ -51,7 +39,7 @@ ${ADMIN_ENVIRONMENT}`,
   async run(words, terminal) {
     const { values: flags } = parseWords(words, HISTORY_FLAGS, 0);
     const { access } = findGateway(flags);
-    const answer = await callAdmin(access, "/configuration/history", Versions, {
+    const answer = await callAdmin(access, "/configuration/history", VersionList, {
       query: { limit: flags.limit },
     });
     const rows = answer.versions.map(({ version, atMs, actor, action, reason, changes }) => [
@@ -88,7 +76,7 @@ ${ADMIN_ENVIRONMENT}
     if (!isVersion && second !== undefined) throw new WrongUse(`Unexpected word "${second}"`);
     const changes = isVersion ? await compare(flags, first, second) : await preview(flags, first);
     print(terminal, flags.json, { lines: changesText(changes), json: changes });
-    return changes.problems.length === 0 ? EXIT_CODES.ok : EXIT_CODES.failure;
+    return (changes.problems ?? []).length === 0 ? EXIT_CODES.ok : EXIT_CODES.failure;
   },
 };
 

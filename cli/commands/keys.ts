@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { KeyList, NewKey, OneKey } from "../../src/tenants/admin-answers.ts";
 import { KEY_SCOPES } from "../../src/tenants/key-scope.ts";
 import { parseDateAtMs, parseDurationMs } from "../../src/tenants/units.ts";
 import { callAdmin, inPath } from "../admin-client.ts";
@@ -43,20 +44,6 @@ const overlapFlag = z
     meaning: "How long the old key still works (24h); at most 90 days",
   });
 
-const KeyRecord = z.object({
-  name: z.string(),
-  source: z.string(),
-  scopes: z.array(z.string()),
-  modelIds: z.array(z.string()).optional(),
-  classNames: z.array(z.string()).optional(),
-  notBeforeAtMs: z.number().optional(),
-  expiresAtMs: z.number().optional(),
-  createdAtMs: z.number().optional(),
-  createdBy: z.string().optional(),
-  lastUsedAtMs: z.number().optional(),
-});
-const NewKey = z.object({ apiKey: z.string(), key: KeyRecord });
-
 const list = verb({
   name: "list",
   summary: "List a tenant's keys",
@@ -64,10 +51,10 @@ const list = verb({
   flags: ADMIN_FLAGS,
   async run(flags, tenant = "") {
     const { access } = findGateway(flags);
-    const keys: z.output<typeof KeyRecord>[] = [];
+    const keys: z.output<typeof KeyList>["keys"] = [];
     for (let isMore = true; isMore;) {
       // oxlint-disable-next-line no-await-in-loop -- a page begins where the one before ends
-      const page = await callAdmin(access, pathOf(tenant), z.object({ keys: z.array(KeyRecord) }), {
+      const page = await callAdmin(access, pathOf(tenant), KeyList, {
         query: { after: keys.at(-1)?.name, limit: PAGE },
       });
       keys.push(...page.keys);
@@ -150,7 +137,7 @@ const revoke = verb({
     const { access } = findGateway(flags);
     requireYes(flags.yes, [`This would end the key ${name} of ${tenant} for good`]);
     const path = `${pathOf(tenant)}/${inPath(name)}`;
-    const json = await callAdmin(access, path, z.object({ key: KeyRecord }), { method: "DELETE" });
+    const json = await callAdmin(access, path, OneKey, { method: "DELETE" });
     return { lines: [`The key ${name} of ${tenant} opens nothing any more, within 5 s`], json };
   },
 });

@@ -1,7 +1,8 @@
 import * as z from "zod";
+import { OneTenant, TenantApplied, TenantList } from "../../src/tenants/admin-answers.ts";
 import { parseMicros } from "../../src/tenants/money.ts";
 import { parseCount, parseRatio } from "../../src/tenants/units.ts";
-import { Applied, callAdmin, inPath } from "../admin-client.ts";
+import { callAdmin, inPath } from "../admin-client.ts";
 import { ADMIN_FLAGS, findGateway } from "../admin-flags.ts";
 import { expectedVersionFlag, reasonFlag } from "../change-flags.ts";
 import { appliedText } from "../changes-text.ts";
@@ -73,16 +74,6 @@ const CHANGE_FLAGS = ADMIN_FLAGS.extend({
   "expected-version": expectedVersionFlag,
 });
 
-/** What a tenant is, as far as it is shown in a line. */
-const Tenant = z.looseObject({
-  tenantId: z.string(),
-  className: z.string(),
-  modelIds: z.array(z.string()),
-  concurrencyMax: z.number().optional(),
-  requestsPerMinuteMax: z.number().optional(),
-  tokensPerMinuteMax: z.number().optional(),
-});
-
 const list = verb({
   name: "list",
   summary: "List all tenants",
@@ -90,10 +81,10 @@ const list = verb({
   flags: ADMIN_FLAGS,
   async run(flags) {
     const { access } = findGateway(flags);
-    const tenants: z.output<typeof Tenant>[] = [];
+    const tenants: z.output<typeof TenantList>["tenants"] = [];
     for (let isMore = true; isMore;) {
       // oxlint-disable-next-line no-await-in-loop -- a page begins where the one before ends
-      const page = await callAdmin(access, "/tenants", z.object({ tenants: z.array(Tenant) }), {
+      const page = await callAdmin(access, "/tenants", TenantList, {
         query: { after: tenants.at(-1)?.tenantId, limit: PAGE },
       });
       tenants.push(...page.tenants);
@@ -119,8 +110,7 @@ const show = verb({
   flags: ADMIN_FLAGS,
   async run(flags, tenantId = "") {
     const { access } = findGateway(flags);
-    const answer = z.object({ tenant: z.looseObject({}) });
-    const { tenant } = await callAdmin(access, pathOf(tenantId), answer);
+    const { tenant } = await callAdmin(access, pathOf(tenantId), OneTenant);
     const lines = Object.entries(tenant).map(([name, value]) => [
       name,
       typeof value === "string" ? value : JSON.stringify(value),
@@ -145,9 +135,9 @@ const add = verb({
       Object.entries(settingsOf(flags)).filter(([, value]) => value !== null),
     );
     const body = { tenantId, tenant, ...optionsOf(flags) };
-    const applied = await callAdmin(access, "/tenants", Applied, { method: "POST", body });
+    const applied = await callAdmin(access, "/tenants", TenantApplied, { method: "POST", body });
     const lines = [`${tenantId} is there as of ${appliedText(applied)}`];
-    return { lines, json: { tenantId, ...applied } };
+    return { lines, json: applied };
   },
 });
 
@@ -161,9 +151,12 @@ const change = verb({
     if (Object.keys(tenant).length === 0) throw new WrongUse("Expected a flag for what to change");
     const { access } = findGateway(flags);
     const body = { tenant, ...optionsOf(flags) };
-    const applied = await callAdmin(access, pathOf(tenantId), Applied, { method: "PATCH", body });
+    const applied = await callAdmin(access, pathOf(tenantId), TenantApplied, {
+      method: "PATCH",
+      body,
+    });
     const lines = [`${tenantId} is as of ${appliedText(applied)}`];
-    return { lines, json: { tenantId, ...applied } };
+    return { lines, json: applied };
   },
 });
 
@@ -178,12 +171,12 @@ const remove = verb({
   async run(flags, tenantId = "") {
     const { access } = findGateway(flags);
     requireYes(flags.yes, [`This would remove the tenant ${tenantId} with all of its keys`]);
-    const applied = await callAdmin(access, pathOf(tenantId), Applied, {
+    const applied = await callAdmin(access, pathOf(tenantId), TenantApplied, {
       method: "DELETE",
       query: { reason: flags.reason },
     });
     const lines = [`${tenantId} is gone as of ${appliedText(applied)}`];
-    return { lines, json: { tenantId, ...applied } };
+    return { lines, json: applied };
   },
 });
 

@@ -1,33 +1,11 @@
-import * as z from "zod";
+import type * as z from "zod";
+import { UsageSummary } from "../../src/tenants/admin-answers.ts";
 import { callAdmin, inPath } from "../admin-client.ts";
 import { ADMIN_ENVIRONMENT, ADMIN_FLAGS, findGateway } from "../admin-flags.ts";
 import type { Command } from "../command.ts";
 import { EXIT_CODES, WrongUse } from "../command.ts";
 import { parseWords, toHelpLines } from "../flags.ts";
 import { toColumns } from "../verbs.ts";
-
-const Usage = z.object({
-  tenantId: z.string(),
-  openRequests: z.int(),
-  month: z.object({
-    month: z.string(),
-    tokens: z.number(),
-    reservedTokens: z.number(),
-    spend: z.string(),
-    reservedSpend: z.string(),
-  }),
-  keys: z.array(
-    z.object({
-      name: z.string(),
-      requests: z.number(),
-      promptTokens: z.number(),
-      cachedTokens: z.number(),
-      outputTokens: z.number(),
-      estimatedRequests: z.number(),
-      spend: z.string(),
-    }),
-  ),
-});
 
 /** `sluice usage`: what a tenant has used. */
 export const usageCommand: Command = {
@@ -44,14 +22,19 @@ ${ADMIN_ENVIRONMENT}`,
     const [tenant] = positionals;
     if (tenant === undefined) throw new WrongUse("Expected a word for TENANT");
     const { access } = findGateway(flags);
-    const usage = await callAdmin(access, `/tenants/${inPath(tenant)}/usage/totals`, Usage);
+    const usage = await callAdmin(access, `/tenants/${inPath(tenant)}/usage/totals`, UsageSummary);
     const lines = flags.json ? [JSON.stringify(usage)] : usageText(usage);
     for (const line of lines) terminal.print(line);
     return EXIT_CODES.ok;
   },
 };
 
-function usageText({ tenantId, openRequests, month, keys }: z.output<typeof Usage>): string[] {
+function usageText({
+  tenantId,
+  openRequests,
+  month,
+  keys,
+}: z.output<typeof UsageSummary>): string[] {
   const rows = keys.map((key) => [
     key.name,
     String(key.requests),

@@ -161,8 +161,10 @@ describe("sluice check", () => {
     const missing = await runRecorded("check", join(folder.path, "nowhere.yaml"));
     expect(missing.exitCode).toBe(1);
     expect(missing.stderr).toContain("ENOENT");
-    const huge = await runRecorded("check", write("huge.yaml", "#".repeat(1_048_577)));
-    expect(huge.stderr).toContain("expected at most 1048576 bytes of configuration, found 1048577");
+    const huge = await runRecorded("check", write("huge.yaml", "#".repeat(33_554_433)));
+    expect(huge.stderr).toContain(
+      "expected at most 33554432 bytes of configuration, found 33554433",
+    );
     expect((await runRecorded("check", folder.path)).exitCode).toBe(1);
   });
 

@@ -22,6 +22,9 @@ function chatWith(key: string | undefined, address: string): Promise<Response> {
   return fetchGateway(CHAT_PATH, { method: "POST", headers, body: "{}" });
 }
 
+const wishAt = (nowMs: number) =>
+  ({ env, settings: settingsOf(env), nowMs, scope: "inference" }) as const;
+
 const aGuess = () => `sk-sluice-guess-${crypto.randomUUID()}`;
 
 async function failUntilBlocked(address: string): Promise<void> {
@@ -65,13 +68,13 @@ describe("an address that guesses keys", () => {
     const address = anAddress();
     const headers = new Headers({ authorization: `Bearer ${key}`, "cf-connecting-ip": address });
     const nowMs = Date.now();
-    await authenticate(headers, env, settingsOf(env), nowMs);
+    await authenticate(headers, wishAt(nowMs));
     await failUntilBlocked(address);
     const laterMs = nowMs + ACCESS_FRESH_MS;
-    const { tenant } = await authenticate(headers, env, settingsOf(env), laterMs);
+    const { tenant } = await authenticate(headers, wishAt(laterMs));
     expect(tenant.tenantId).toBe(tenantId);
     const unmet = new Headers({ authorization: `Bearer ${aGuess()}`, "cf-connecting-ip": address });
-    await expect(authenticate(unmet, env, settingsOf(env), laterMs)).rejects.toMatchObject({
+    await expect(authenticate(unmet, wishAt(laterMs))).rejects.toMatchObject({
       problem: { code: "rate_limit_exceeded" },
     });
   });

@@ -2,6 +2,7 @@ import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, test } from "vitest";
 import { TenantId } from "../../src/protocol/ids.ts";
+import { AuditList } from "../../src/tenants/admin-answers.ts";
 import { splitApiKey } from "../../src/tenants/api-key.ts";
 import { ACCESS_FRESH_MS } from "../../src/tenants/access-cache.ts";
 import type { KeyScope } from "../../src/tenants/key-scope.ts";
@@ -254,6 +255,7 @@ describe("an issued key", () => {
       (await fetchGateway("/metrics", { headers: { authorization: `Bearer ${bearer}` } })).status,
     ).toBe(200);
     const { body } = await tellAdmin("/audit?limit=2", { bearer });
+    expect(AuditList.parse(body)).toEqual(body);
     expect(body).toMatchObject({
       entries: [
         { number: 3, actor: "tenant-a/alice", action: "key.revoke", subject: "tenant-a/key-1" },

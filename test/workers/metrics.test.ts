@@ -120,6 +120,8 @@ describe("GET /metrics", () => {
       // oxlint-disable-next-line no-await-in-loop -- one after the other
       expect((await scrape(bearer)).status).toBe(401);
     }
+    // A key is known, and is not for this.
+    expect((await scrape(key)).status).toBe(403);
     expect((await fetchGateway("/metrics")).status).toBe(401);
     const head = await scrape(adminKey, "HEAD");
     expect([head.status, await head.text()]).toEqual([200, ""]);

@@ -1,10 +1,17 @@
 import type { Context } from "hono";
 import { Hono } from "hono";
-import * as z from "zod";
 import { validate } from "../../src/protocol/validation.ts";
+import {
+  ApplyQuery,
+  ApplyRequest,
+  DiffQuery,
+  HistoryQuery,
+  PreviewQuery,
+  RollbackRequest,
+} from "../../src/tenants/admin-requests.ts";
 import type { Thing } from "../../src/tenants/configuration-rows.ts";
 import { ThingLine, thingsOf } from "../../src/tenants/configuration-rows.ts";
-import { CONFIGURATION_LIMITS, LiveConfiguration } from "../../src/tenants/live-configuration.ts";
+import { CONFIGURATION_LIMITS } from "../../src/tenants/live-configuration.ts";
 import { orRefuse, uploadConfiguration } from "../apply-configuration.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
@@ -12,44 +19,11 @@ import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { orThrow, readJsonObject } from "../json-body.ts";
 import { readJsonLines } from "../read-lines.ts";
-import { limitInQuery, numberInQuery, readQuery } from "./admin-query.ts";
+import { readQuery } from "./admin-query.ts";
 
 const LINES = "application/x-ndjson";
-const REASON_CHARACTERS_MAX = 500;
 /** What stands around the configuration in a body. */
 const ENVELOPE_BYTES_MAX = 3_000;
-const CHANGES_MAX = 1_000;
-const HISTORY_MAX = 100;
-const VERSION_MAX = 1_000_000_000;
-
-const Reason = z.string().max(REASON_CHARACTERS_MAX);
-const Version = z.int().min(0).max(VERSION_MAX);
-
-/** How a change is made, beside what is changed. */
-export const ChangeOptions = {
-  /** Refuses to replace any version but this one, so that two operators cannot undo each other. */
-  expectedVersion: Version.exactOptional(),
-  /** For the history. */
-  reason: Reason.exactOptional(),
-};
-
-const ApplyRequest = z.strictObject({ configuration: LiveConfiguration, ...ChangeOptions });
-const RollbackRequest = z.strictObject({ version: Version.min(1), ...ChangeOptions });
-
-const ApplyQuery = z.strictObject({
-  expectedVersion: numberInQuery(VERSION_MAX).exactOptional(),
-  reason: Reason.exactOptional(),
-});
-const HistoryQuery = z.strictObject({
-  before: numberInQuery(VERSION_MAX).default(VERSION_MAX),
-  limit: limitInQuery(HISTORY_MAX),
-});
-const DiffQuery = z.strictObject({
-  from: numberInQuery(VERSION_MAX),
-  to: numberInQuery(VERSION_MAX).exactOptional(),
-  limit: limitInQuery(CHANGES_MAX),
-});
-const PreviewQuery = z.strictObject({ limit: limitInQuery(CHANGES_MAX) });
 
 /** `/admin/v1/configuration`: what is live, what was, and how it is changed. */
 export const configurationRoutes = new Hono<EdgeContext>()

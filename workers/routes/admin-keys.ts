@@ -1,13 +1,12 @@
 import { createHmac } from "node:crypto";
 import type { Context } from "hono";
 import { Hono } from "hono";
-import * as z from "zod";
 import { encodeBase64Url } from "../../src/prompt-cache/base64url.ts";
 import { TenantId } from "../../src/protocol/ids.ts";
 import { validate } from "../../src/protocol/validation.ts";
+import { CreateKeyRequest, NamePage, RotateKeyRequest } from "../../src/tenants/admin-requests.ts";
 import { API_KEY_SECRET_BYTES, makeApiKey } from "../../src/tenants/api-key.ts";
 import { nextKeyName } from "../../src/tenants/next-key-name.ts";
-import { KeyPermissions } from "../../src/tenants/live-configuration.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
@@ -16,21 +15,9 @@ import { orThrow, readJsonObject } from "../json-body.ts";
 import type { KeyVerdict } from "../key-desk.ts";
 import { settingsOf } from "../settings.ts";
 import type { Settings } from "../settings.ts";
-import { NamePage, NewName, readQuery } from "./admin-query.ts";
+import { readQuery } from "./admin-query.ts";
 
 const BODY_BYTES_MAX = 100_000;
-const DAY_MS = 86_400_000;
-const OVERLAP_MS_MAX = 90 * DAY_MS;
-
-const CreateKeyRequest = KeyPermissions.extend({ name: NewName });
-const RotateKeyRequest = z.strictObject({
-  /** Of the new key; absent: the old one's with a number. */
-  name: NewName.exactOptional(),
-  /** How long the old key still works. */
-  overlapMs: z.int().min(0).max(OVERLAP_MS_MAX).default(DAY_MS),
-  /** Of the new key. */
-  expiresAtMs: z.number().exactOptional(),
-});
 
 /** `/admin/v1/tenants/{tenant}/keys`. A key is shown once, when it is made; afterwards nobody has it. */
 export const keyRoutes = new Hono<EdgeContext>()

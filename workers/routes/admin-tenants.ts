@@ -1,8 +1,13 @@
 import type { Context } from "hono";
 import { Hono } from "hono";
-import * as z from "zod";
 import { TenantId } from "../../src/protocol/ids.ts";
 import { validate } from "../../src/protocol/validation.ts";
+import {
+  AddTenantRequest,
+  ChangeTenantRequest,
+  NamePage,
+  RemovalQuery,
+} from "../../src/tenants/admin-requests.ts";
 import { orRefuse } from "../apply-configuration.ts";
 import type { TenantChange } from "../change-tenant.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
@@ -10,24 +15,13 @@ import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { orThrow, readJsonObject } from "../json-body.ts";
-import { ChangeOptions } from "./admin-configuration.ts";
 import { keyRoutes } from "./admin-keys.ts";
-import { NamePage, NewName, readQuery } from "./admin-query.ts";
+import { readQuery } from "./admin-query.ts";
 import { purgeCache } from "./cache-purge.ts";
 import { exportUsage } from "./usage-export.ts";
 import { sumUpUsage } from "./usage-totals.ts";
 
 const BODY_BYTES_MAX = 500_000;
-
-/** What the settings of a tenant are is checked where they are merged: in the Directory. */
-const Settings = z.record(z.string(), z.unknown());
-const AddTenantRequest = z.strictObject({
-  tenantId: NewName.pipe(TenantId),
-  tenant: Settings,
-  ...ChangeOptions,
-});
-const ChangeTenantRequest = z.strictObject({ tenant: Settings, ...ChangeOptions });
-const RemovalQuery = z.strictObject({ reason: ChangeOptions.reason });
 
 /** `/admin/v1/tenants`: each change makes a version of the configuration. */
 export const tenantRoutes = new Hono<EdgeContext>()

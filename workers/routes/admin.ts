@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { Hono } from "hono";
 import { TokenBuckets } from "../../src/base/token-buckets.ts";
+import { AuditQuery } from "../../src/tenants/admin-requests.ts";
 import { PoolId } from "../../src/protocol/ids.ts";
 import { authenticateAdmin } from "../auth.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
@@ -9,7 +10,7 @@ import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { settingsOf } from "../settings.ts";
 import { configurationRoutes } from "./admin-configuration.ts";
-import { NumberPage, readQuery } from "./admin-query.ts";
+import { readQuery } from "./admin-query.ts";
 import { tenantRoutes } from "./admin-tenants.ts";
 import { tellAllSlo } from "./slo.ts";
 
@@ -70,7 +71,7 @@ async function describeStatus(c: Context<EdgeContext>): Promise<Response> {
 
 /** Answers with what was done by this API, newest first. */
 async function listDeeds(c: Context<EdgeContext>): Promise<Response> {
-  const { before, limit } = readQuery(NumberPage, c.req.query());
+  const { before, limit } = readQuery(AuditQuery, c.req.query());
   return c.json({ entries: await c.env.DIRECTORY.getByName(DIRECTORY_NAME).audit(before, limit) });
 }
 

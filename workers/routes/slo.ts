@@ -1,12 +1,12 @@
 import type { Context } from "hono";
-import * as z from "zod";
-import { TenantId } from "../../src/protocol/ids.ts";
+import type { TenantId } from "../../src/protocol/ids.ts";
 import { addSloCounts } from "../../src/slo/slo-counts.ts";
 import type { SloSums } from "../../src/slo/slo-record.ts";
 import { SLO_WINDOWS } from "../../src/slo/slo-record.ts";
 import type { SloClassReport } from "../../src/slo/slo-report.ts";
 import { toSloReport } from "../../src/slo/slo-report.ts";
 import { noSloCounts } from "../../src/slo/slo-counts.ts";
+import { SLO_PAGE_MAX, SloQuery } from "../../src/tenants/admin-requests.ts";
 import type { LiveTenant } from "../../src/tenants/live-configuration.ts";
 import { shardName } from "../../src/tenants/tenant-shards.ts";
 import { authenticate } from "../auth.ts";
@@ -23,20 +23,6 @@ interface SloReport {
   readonly classes: readonly SloClassReport[];
 }
 
-/** Each of a page's tenants is one object at least, which is asked. */
-const PAGE_MAX = 100;
-
-const Page = z.object({
-  tenant: TenantId.exactOptional(),
-  after: z.string().max(64).default(""),
-  limit: z
-    .string()
-    .regex(/^\d{1,3}$/)
-    .transform(Number)
-    .pipe(z.int().min(1).max(PAGE_MAX))
-    .default(PAGE_MAX),
-});
-
 const NO_STORE = { headers: { "cache-control": "no-store" } };
 
 /** `GET /v1/slo`: how the promises to the calling key's tenant are kept. */
@@ -52,11 +38,11 @@ export async function tellSlo({ req, env, var: { arrivedAtMs } }: Context<EdgeCo
 
 /** `GET /admin/v1/slo?tenant=T`, or `?after=T&limit=N`: the same of one tenant, or of all, a page at a time. */
 export async function tellAllSlo({ req, env }: Context<EdgeContext>) {
-  const page = Page.safeParse(req.query());
+  const page = SloQuery.safeParse(req.query());
   if (!page.success) {
     throw new GatewayError({
       code: "invalid_value",
-      message: `Expected 'tenant' or 'after' to be a tenant's name, and 'limit' to be from 1 to ${PAGE_MAX}`,
+      message: `Expected 'tenant' or 'after' to be a tenant's name, and 'limit' to be from 1 to ${SLO_PAGE_MAX}`,
     });
   }
   const { tenant: wanted, after, limit } = page.data;

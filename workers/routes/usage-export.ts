@@ -1,22 +1,12 @@
 import type { Context } from "hono";
-import * as z from "zod";
 import { TenantId } from "../../src/protocol/ids.ts";
+import { PAGE_MAX, UsageQuery } from "../../src/tenants/admin-requests.ts";
 import { shardName } from "../../src/tenants/tenant-shards.ts";
 import type { Env } from "../env.ts";
 import { toUsageLine } from "../usage-line.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { GatewayError } from "../gateway-error.ts";
-
-const ROWS_MAX = 1_000;
-
-const digits = z.string().regex(/^\d{1,15}$/);
-/** Where a page begins: after a number, or after one of each of a tenant's objects. */
-const cursor = z.string().regex(/^\d{1,15}(\.\d{1,15}){0,15}$/);
-const Page = z.object({
-  after: cursor.transform((text) => text.split(".").map(Number)).default([]),
-  limit: digits.transform(Number).pipe(z.int().min(1).max(ROWS_MAX)).default(ROWS_MAX),
-});
 
 /**
  * `GET /admin/v1/tenants/{tenant}/usage?after=N&limit=M`: counted requests, one a line, oldest first. The
@@ -29,11 +19,11 @@ export async function exportUsage(c: Context<EdgeContext>): Promise<Response> {
   const isKnown =
     tenantId.success && (await c.env.DIRECTORY.getByName(DIRECTORY_NAME).hasTenant(tenantId.data));
   if (!isKnown) throw new GatewayError({ code: "not_found" });
-  const page = Page.safeParse(c.req.query());
+  const page = UsageQuery.safeParse(c.req.query());
   if (!page.success) {
     throw new GatewayError({
       code: "invalid_value",
-      message: `Expected 'after' to be a number of a line, and 'limit' to be from 1 to ${ROWS_MAX}`,
+      message: `Expected 'after' to be a number of a line, and 'limit' to be from 1 to ${PAGE_MAX}`,
     });
   }
   const { after, limit } = page.data;

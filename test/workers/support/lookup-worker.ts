@@ -54,18 +54,17 @@ async function fill({ name, tenants, keys }: z.output<typeof Query>, env: Env) {
   return { version: orRefuse(applied).version, ms: Date.now() - beganAtMs };
 }
 
-/** Looks keys up one after the other, and tells how long all of it took. */
+/** Looks keys up one after the other, and tells how many of them were there. */
 async function lookUp(query: z.output<typeof Query>, env: Env) {
   const hashes = keysOf(query, query.count).map(hashOf);
   const directory = env.DIRECTORY.getByName(query.name);
   let known = 0;
-  const beganAtMs = performance.now();
   for (const hash of hashes) {
     // oxlint-disable-next-line no-await-in-loop -- one after the other is what is measured
     using found = await directory.lookup(hash);
     if (found.kind === "known") known += 1;
   }
-  return { known, ms: performance.now() - beganAtMs };
+  return { known };
 }
 
 /** Authenticates requests of keys that come again within the time that an edge remembers them. */
@@ -77,7 +76,6 @@ async function authenticateAll(query: z.output<typeof Query>, env: Env) {
   const nowMs = BEGIN_AT_MS + query.first * ACCESS_FRESH_MS;
   const wish = { env, settings: settingsOf(env), scope: "inference" as const, nowMs };
   let known = 0;
-  const beganAtMs = performance.now();
   for (let turn = 0; turn < REQUESTS_A_KEY; turn += 1) {
     for (const own of headers) {
       // oxlint-disable-next-line no-await-in-loop -- as above
@@ -85,7 +83,7 @@ async function authenticateAll(query: z.output<typeof Query>, env: Env) {
       known += 1;
     }
   }
-  return { known, ms: performance.now() - beganAtMs };
+  return { known };
 }
 
 /** Other keys each time, spread over all that there are. */
