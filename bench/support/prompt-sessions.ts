@@ -88,7 +88,8 @@ function ask(
     max_completion_tokens: 24,
     messages,
   });
-  return timeRequest({ ...stack.gateway, body, agent });
+  const headers = { ...stack.gateway.headers, ...stack.tenants.at(-1)?.headers };
+  return timeRequest({ url: stack.gateway.url, headers, body, agent });
 }
 
 /** Follows the pool's own log: what each engine had when it was sent another request. */
