@@ -252,6 +252,17 @@ describe("an issuer's keys", () => {
       expect(await verdictOn(token)).toBe(ACCEPTED);
     },
   );
+
+  test("are taken from the URL of the configuration alone, wherever that redirects to", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    const { issuer, signer, server } = await anIssuer();
+    const elsewhere = anUpstream();
+    await publish(elsewhere, [signer]);
+    const headers = { location: `${elsewhere.endpointUrl}/jwks.json` };
+    await server.answerWith(answerOf("", { status: 302, headers }));
+    expect(await verdictOn(await sign(signer, claimsOf(issuer)))).toContain("not_configured");
+    expect(await elsewhere.requests()).toEqual([]);
+  });
 });
 
 describe("the Directory, for tokens", () => {

@@ -30,6 +30,11 @@ function* withLowerLimit(): Generator<Thing> {
   }
 }
 
+const isIndexed = (detail: string) =>
+  /^SEARCH .* USING (PRIMARY KEY|INDEX sqlite_autoindex_live_rows_1) \((kind=\? AND id=\?|id=\?|hash=\?)\)/.test(
+    detail,
+  );
+
 test("ten thousand keys are applied, looked up, changed and rolled back as a few are", async () => {
   const keyCount = SIZE.tenantCount * SIZE.keysPerTenant;
   expect(await apply(largeConfiguration(SIZE, hashOfKey))).toMatchObject({
@@ -70,10 +75,6 @@ test("a key is found by indexes alone, so its look-up does not grow with what th
       .map(({ detail }) => detail),
   );
   const steps = plan.filter((detail) => /^(SEARCH|SCAN)/.test(detail));
-  const isIndexed = (detail: string) =>
-    /^SEARCH .* USING (PRIMARY KEY|INDEX sqlite_autoindex_live_rows_1) \((kind=\? AND id=\?|id=\?|hash=\?)\)/.test(
-      detail,
-    );
   expect(steps.filter((detail) => !isIndexed(detail))).toEqual([]);
   // The two places where a key may stand, and of either its tenant and what was said of its end.
   expect(steps).toHaveLength(6);
