@@ -29,7 +29,7 @@ const FLAGS = z.object({
     .string()
     .default(BUNDLED_MODEL)
     .register(FLAG_HELP, { valueName: "DIR", meaning: "The model (the bundled one)" }),
-  large: flagSwitch("Take random weights of 110 M parameters instead"),
+  large: flagSwitch("Take random weights of 134 M parameters instead"),
   repeats: countFlag({ min: 1, max: 1000, default: 20 }, "How often each figure is measured"),
   quick: flagSwitch("Measure each figure three times only"),
 });
