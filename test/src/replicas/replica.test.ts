@@ -148,6 +148,17 @@ describe("the ledger of a replica", () => {
     replica.checkInvariants();
   });
 
+  test("what a replica has cached is forgotten at once when it leaves, though requests run there", () => {
+    const replica = aReplica();
+    const chain = chainOfText("k");
+    send(replica, 200);
+    replica.prefixes.note(chain, { isForeign: false, nowMs: 0 });
+    replica.remove();
+    expect(replica.outstanding).toBe(1);
+    expect(replica.prefixes.hitRatio(new ChainNames(chain), 1)).toBe(0);
+    expect(replica.state.prefixes.keys.size).toBe(0);
+  });
+
   test("a restart of the replica voids its ledger, its slots and its cache", () => {
     const replica = aReplica();
     const chain = chainOfText("k");
