@@ -64,7 +64,7 @@ export class Reception {
       tenants.count(offer.tenantId, { kind: "offered", isInProfile, costMs }, nowMs);
     }
     if (this.#state.isClosed === true) {
-      return [this.#refuser.refuse(request, { reason: "closed" }, nowMs)];
+      return [this.#turnAway(request, nowMs)];
     }
     if (queue.size > 0 && this.#wantsToWait(request, nowMs)) return this.#takeTurn(request, nowMs);
     // Those who wait go first, also before somebody who would not wait.
@@ -93,9 +93,7 @@ export class Reception {
   turnAllAway(nowMs: number): PoolEffect[] {
     return [...this.#state.waiting.keys()].flatMap((requestId) => {
       const request = this.#list.remove(requestId);
-      return request === undefined
-        ? []
-        : [this.#refuser.refuse(request, { reason: "closed" }, nowMs)];
+      return request === undefined ? [] : [this.#turnAway(request, nowMs)];
     });
   }
 
@@ -104,6 +102,15 @@ export class Reception {
     const request = this.#list.remove(requestId);
     if (request === undefined) return [];
     return [this.#refuser.refuse(request, { reason: "withdrawn" }, nowMs)];
+  }
+
+  /** Nobody is served here now, but perhaps by the model that its tenant's ladder asks instead. */
+  #turnAway(request: PoolRequest, nowMs: number): PoolEffect {
+    const { offer, ladderTaken } = request;
+    const left = offer.overload?.slice(ladderTaken) ?? [];
+    const fallback = left.find((step) => step.kind === "fallback");
+    const instead = fallback !== undefined && { fallbackModelId: fallback.modelId };
+    return this.#refuser.refuse(request, { reason: "closed", ...instead }, nowMs);
   }
 
   #wantsToWait(request: PoolRequest, nowMs: number): boolean {

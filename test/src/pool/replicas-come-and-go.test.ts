@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { POOL_LIMITS } from "../../../src/pool/pool-limits.ts";
+import { ModelId } from "../../../src/protocol/ids.ts";
 import { REPORT_AGE_MS_MAX } from "../../../src/replicas/replica-condition.ts";
 import {
   aLivePool,
@@ -41,6 +42,22 @@ describe("a pool that is closed", () => {
     const [reject] = only("reject", pool.offer(anOffer("r", { share: NO_GUARANTEE }), 2));
     expect(reject?.rejection.code).toBe("server_is_overloaded");
     expect(reject?.rejection.retryAfterMs).toBeGreaterThan(0);
+  });
+
+  test("sends on whose tenant would have another model answer", () => {
+    const { pool } = aFullPool();
+    const small = ModelId.parse("small");
+    const overload = [
+      { kind: "queue", ratio: 1 },
+      { kind: "fallback", modelId: small },
+    ] as const;
+    pool.offer(anOffer("waits", { ...PATIENT, overload }), 1);
+    const effects = [
+      ...pool.close(true, 2),
+      ...pool.offer(anOffer("comes", { ...PATIENT, overload }), 3),
+    ];
+    const asked = only("reject", effects).map(({ rejection }) => rejection.fallbackModelId);
+    expect(asked).toEqual([small, small]);
   });
 
   test("serves again once it is opened", () => {
