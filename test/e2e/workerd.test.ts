@@ -1,5 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
+import { createHmac, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { join } from "node:path";
@@ -9,6 +10,7 @@ import { applyConfiguration } from "../../cli/admin-client.ts";
 import { keyHasher } from "../../cli/read-configuration.ts";
 import { createRunFolder } from "../../cli/stack/run-folder.ts";
 import { provideSecrets } from "../../cli/stack/secrets.ts";
+import { API_KEY_SECRET_BYTES, makeApiKey } from "../../src/tenants/api-key.ts";
 import { parseConfiguration } from "../../src/tenants/configuration.ts";
 import { runRecorded } from "../cli/support/recorded-terminal.ts";
 import { eventually } from "../support/eventually.ts";
@@ -17,7 +19,10 @@ import { takeFreePorts } from "../support/free-ports.ts";
 const folder = createRunFolder();
 const secrets = provideSecrets({});
 const POOL_TOKEN = "a-token-of-the-pool";
-const API_KEY = "sk-sluice-of-this-test";
+/** As `sluice hash-key` makes one: in production others are junk. */
+const API_KEY = makeApiKey(randomBytes(API_KEY_SECRET_BYTES).toString("base64url"), (text) =>
+  createHmac("sha256", secrets.SLUICE_KEY_PEPPER).update(text).digest("base64url"),
+);
 
 /** A server that is not ours, with the OpenAI API; it answers only those who have its token. */
 const server = createServer((request, response) => {
@@ -126,7 +131,7 @@ describe("the bundle under workerd serve", () => {
     );
     if (parsed.kind === "invalid") throw new Error(JSON.stringify(parsed.problems));
     const access = { gatewayUrl: url, adminKey: secrets.SLUICE_ADMIN_KEY };
-    await applyConfiguration(access, parsed.configuration, undefined);
+    await applyConfiguration(access, parsed.configuration);
     const first = await ask();
     expect(first.status).toBe(200);
     expect(await first.json()).toMatchObject({ choices: [{ message: { content: "Paris" } }] });
