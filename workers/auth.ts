@@ -74,7 +74,7 @@ async function authenticateKey(
     keyHash,
     { env, nowMs },
     {
-      ask: (directory) => directory.lookup(keyHash),
+      ask: (directory, knownState) => directory.lookup(keyHash, knownState),
       admit: () => admitLookup(headers, nowMs),
     },
   );

@@ -60,7 +60,7 @@ export async function authenticateJwt(token: string, place: TokenPlace): Promise
   }
   const name = `tenant:${tenantId.data}`;
   const access = await findAccess(name, place, {
-    ask: (directory) => directory.lookupTenant(tenantId.data),
+    ask: (directory, knownState) => directory.lookupTenant(tenantId.data, knownState),
   });
   if (access === undefined) throw invalidToken("its tenant is not known here");
   return { ...access, keyName: `jwt:${issuer.name}` };

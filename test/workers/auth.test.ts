@@ -15,6 +15,7 @@ import type { KeyScope } from "../../src/tenants/key-scope.ts";
 import { authenticate, authenticateAdmin, verifyBearer } from "../../workers/auth.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { GatewayError } from "../../workers/gateway-error.ts";
+import { ACCESS_FRESH_MS } from "../../src/tenants/access-cache.ts";
 import { settingsOf } from "../../workers/settings.ts";
 import type { KeyWish } from "./support/configuration.ts";
 import { aLiveConfiguration, applyConfiguration, tearDirectory } from "./support/configuration.ts";
@@ -110,6 +111,18 @@ describe("authenticate()", () => {
       expect(await authenticateWith(bearer(aKey()))).toBe("not_configured");
     },
   );
+
+  test("goes on knowing a key of which the Directory says that nothing has changed", async () => {
+    const key = aKey();
+    await configure({ key });
+    for (const nowMs of [0, 1, 2].map((times) => NOW_MS + times * ACCESS_FRESH_MS)) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect(await authenticateWith(bearer(key), { nowMs })).toBe("tenant-a");
+    }
+    await configure({ key: aKey() });
+    const nowMs = NOW_MS + 3 * ACCESS_FRESH_MS;
+    expect(await authenticateWith(bearer(key), { nowMs })).toBe("invalid_api_key");
+  });
 
   test("a key of 512 characters is not junk", async () => {
     const key = "sk-".padEnd(512, aKey());
