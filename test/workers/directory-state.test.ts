@@ -15,8 +15,8 @@ afterEach(reset);
 
 const TENANT = "/tenants/tenant-a";
 
-async function lookUp(knownState?: string): Promise<KeyLookup> {
-  return env.DIRECTORY.getByName(DIRECTORY_NAME).lookup(hashOfKey(TEST_KEY), knownState);
+async function lookUp(state?: string): Promise<KeyLookup> {
+  return env.DIRECTORY.getByName(DIRECTORY_NAME).lookup(hashOfKey(TEST_KEY), state);
 }
 
 /** The state in which the Directory says that it knows the key. */
