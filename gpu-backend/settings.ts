@@ -13,6 +13,8 @@ export interface Settings {
   readonly host: string;
   readonly port: number;
   readonly precision: "int8" | "f32";
+  /** Absent: as `precision` says. */
+  readonly kvPrecision: "int8" | "f32" | undefined;
   readonly runtime: RuntimeChoice;
   /** Absent: as many as the default KV memory holds. */
   readonly blockCount: number | undefined;
@@ -51,6 +53,10 @@ const FLAGS: Readonly<Record<string, Flag>> = {
   host: { argument: "ADDRESS", help: "address to listen on", default: "127.0.0.1" },
   port: { argument: "N", help: "port to listen on, 0 for any free one", default: "9101" },
   precision: { argument: "int8|f32", help: "arithmetic of the weights", default: "int8" },
+  "kv-precision": {
+    argument: "int8|f32",
+    help: "how keys and values are kept; int8 takes a fourth (default: as --precision)",
+  },
   runtime: {
     argument: "auto|wasm|node",
     help: "what runs the model; auto: onnxruntime-node where it is installed, else wasm",
@@ -125,6 +131,7 @@ const FlagValues = z.object({
   host: z.string().min(1, "an address"),
   port: integer(0, 65_535),
   precision: z.enum(["int8", "f32"], "int8 or f32"),
+  "kv-precision": z.enum(["int8", "f32"], "int8 or f32").optional(),
   runtime: z.enum(RUNTIME_CHOICES, "auto, wasm or node"),
   "kv-blocks": integer(2, 10_000_000).optional(),
   "block-tokens": integer(16, 1024).refine(
@@ -238,6 +245,7 @@ function toSettings(
     host: values.host,
     port: values.port,
     precision: values.precision,
+    kvPrecision: values["kv-precision"],
     runtime: values.runtime,
     blockCount: values["kv-blocks"],
     blockTokens: values["block-tokens"],

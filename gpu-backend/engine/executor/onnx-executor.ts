@@ -1,6 +1,6 @@
 import { assert } from "../../../src/base/assert.ts";
 import { type LoadedModel, loadModel } from "../model/load-model.ts";
-import { kvTokenBytes } from "../model/model-config.ts";
+import { type KvPrecision, kvTokenBytes } from "../model/model-config.ts";
 import { ModelError } from "../model/model-error.ts";
 import type { Executor } from "./executor.ts";
 import { Int8Product } from "./int8-product.ts";
@@ -15,6 +15,8 @@ export interface OnnxExecutorOptions {
   /** A directory in Hugging Face's layout, or a model that is loaded already. */
   readonly model: string | LoadedModel;
   readonly precision: Precision;
+  /** How keys and values are kept; absent: as `precision` says. */
+  readonly kvPrecision?: KvPrecision | undefined;
   /** Tokens of a KV block; a multiple of 16. */
   readonly blockTokens: number;
   readonly blockCount: number;
@@ -51,10 +53,11 @@ const HEAP_BYTES_MAX = 3.5 * 2 ** 30;
  */
 export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<OnnxExecutor> {
   const { precision, blockTokens, blockCount, batchTokensMax } = options;
+  const kvPrecision = options.kvPrecision ?? precision;
   assert(blockCount >= 1 && batchTokensMax >= 1, "an executor has blocks and takes tokens");
   const model = typeof options.model === "string" ? await loadModel(options.model) : options.model;
   const { config, eosTokenIds } = model;
-  checkMemory(model, options);
+  checkMemory(model, { ...options, kvPrecision });
   const { runtime, kind, notes } = await openRuntime(
     candidatesFor(options.runtime ?? "wasm").filter(
       (candidate) => candidate.kind === (options.runtimeKind ?? candidate.kind),
@@ -72,12 +75,13 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
       weightBytes,
       blockTokens,
       blockCount,
+      kvPrecision,
       batchTokensMax,
       onStage: options.onStage,
     });
     return Object.assign(executor, {
       precision,
-      revision: revisionOf(model, precision, kind),
+      revision: revisionOf(model, { precision, kvPrecision, kind }),
       eosTokenIds,
       runtime:
         kind === "native"
@@ -91,20 +95,38 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
   }
 }
 
-/** In int8 every runtime computes the same bits; f32 is added up otherwise by each. */
-function revisionOf(model: LoadedModel, precision: Precision, kind: RuntimeKind): string {
-  const revision = `${model.revision}/${precision}`;
+/**
+ * In int8 every runtime computes the same bits; f32 is added up otherwise by each. KV of another
+ * precision than the weights' is another KV.
+ */
+function revisionOf(
+  model: LoadedModel,
+  {
+    precision,
+    kvPrecision,
+    kind,
+  }: {
+    readonly precision: Precision;
+    readonly kvPrecision: KvPrecision;
+    readonly kind: RuntimeKind;
+  },
+): string {
+  const kv = kvPrecision === precision ? "" : `/kv-${kvPrecision}`;
+  const revision = `${model.revision}/${precision}${kv}`;
   return precision === "f32" && kind === "native" ? `${revision}/native` : revision;
 }
 
 /** Fails early and in words where the heap would run out after a long start. */
-function checkMemory(model: LoadedModel, options: OnnxExecutorOptions): void {
+function checkMemory(
+  model: LoadedModel,
+  options: OnnxExecutorOptions & { readonly kvPrecision: KvPrecision },
+): void {
   const { config } = model;
   // The embedding's rows stay f32; where it is the output matrix too, that is a copy of its own.
   const lookedUp = model.embedding.values.length;
   const multiplied = model.parameterCount - (config.tiedEmbeddings ? 0 : lookedUp);
   const weightBytes = lookedUp * WEIGHT_BYTES.f32 + multiplied * WEIGHT_BYTES[options.precision];
-  const kvPoolBytes = kvTokenBytes(config) * options.blockTokens * options.blockCount;
+  const kvPoolBytes = kvTokenBytes(config, options.kvPrecision) * options.blockTokens * options.blockCount;
   if (weightBytes + kvPoolBytes < HEAP_BYTES_MAX) return;
   throw new ModelError(
     `The model needs ${toMebibytes(weightBytes)} MiB for weights and ${toMebibytes(kvPoolBytes)} MiB for ${options.blockCount} KV blocks, but a wasm heap holds ${toMebibytes(HEAP_BYTES_MAX)} MiB; take fewer blocks, int8, or another engine`,

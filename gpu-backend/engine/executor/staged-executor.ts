@@ -1,6 +1,6 @@
 import { assert } from "../../../src/base/assert.ts";
 import type { Batch } from "../batch.ts";
-import type { ModelConfig } from "../model/model-config.ts";
+import type { KvPrecision, ModelConfig } from "../model/model-config.ts";
 import type { StepOutput } from "../step-output.ts";
 import type { Executor } from "./executor.ts";
 import type { Stage, StageEngines } from "./load-stages.ts";
@@ -29,6 +29,7 @@ export interface ExecutorParts extends StageEngines {
   readonly weightBytes: number;
   readonly blockTokens: number;
   readonly blockCount: number;
+  readonly kvPrecision: KvPrecision;
   readonly batchTokensMax: number;
   /** Is told the kind of each stage before it runs, for whoever measures them. */
   readonly onStage?: ((kind: Stage["kind"]) => void) | undefined;
