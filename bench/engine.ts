@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { CommandFailure } from "../cli/command.ts";
 import { countFlag, FLAG_HELP, flagSwitch } from "../cli/flags.ts";
-import { hasNativePackage } from "../gpu-backend/engine/executor/native-runtime.ts";
+import { hasNativePackage } from "../gpu-backend/engine/executor/native-package.ts";
 import { type LoadedModel, loadModel } from "../gpu-backend/engine/model/load-model.ts";
 import { BUNDLED_MODEL } from "../gpu-backend/settings.ts";
 import { seededRandom } from "../src/base/random.ts";

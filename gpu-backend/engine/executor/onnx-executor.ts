@@ -59,7 +59,7 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
   const { config, eosTokenIds } = model;
   checkMemory(model, { ...options, kvPrecision });
   const { runtime, kind, notes } = await openRuntime(
-    candidatesFor(options.runtime ?? "wasm").filter(
+    candidatesFor(options.runtime ?? "wasm", precision).filter(
       (candidate) => candidate.kind === (options.runtimeKind ?? candidate.kind),
     ),
   );
@@ -83,10 +83,7 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
       precision,
       revision: revisionOf(model, { precision, kvPrecision, kind }),
       eosTokenIds,
-      runtime:
-        kind === "native"
-          ? "onnxruntime-node (native)"
-          : `onnxruntime-web ${ORT_VERSION} (wasm, ${kind})`,
+      runtime: nameOf(kind),
       notes,
     });
   } catch (error) {
@@ -113,7 +110,16 @@ function revisionOf(
 ): string {
   const kv = kvPrecision === precision ? "" : `/kv-${kvPrecision}`;
   const revision = `${model.revision}/${precision}${kv}`;
-  return precision === "f32" && kind === "native" ? `${revision}/native` : revision;
+  return precision === "f32" && isNative(kind) ? `${revision}/native` : revision;
+}
+
+function nameOf(kind: RuntimeKind): string {
+  if (isNative(kind)) return "onnxruntime-node (native)";
+  return kind === "own" ? "own kernels (wasm)" : `onnxruntime-web ${ORT_VERSION} (wasm, ${kind})`;
+}
+
+function isNative(kind: RuntimeKind): boolean {
+  return kind === "native" || kind === "native-public";
 }
 
 /** Fails early and in words where the heap would run out after a long start. */

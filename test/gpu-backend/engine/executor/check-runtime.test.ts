@@ -26,7 +26,7 @@ function brokenRuntime(breakRun: (run: Segment["run"]) => Segment["run"]): Segme
 }
 
 describe("checkRuntime", () => {
-  test.each(candidatesFor("auto"))("the $kind runtime passes", async ({ open }) => {
+  test.each(candidatesFor("auto", "f32"))("the $kind runtime passes", async ({ open }) => {
     const runtime = await open();
     await expect(checkRuntime(runtime)).resolves.toBeUndefined();
     await runtime.close();
