@@ -2,7 +2,7 @@ import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import { isLoopbackHost } from "../src/base/loopback-host.ts";
-import { RUNTIME_CHOICES, type RuntimeChoice } from "./engine/executor/runtime-choice.ts";
+import { refusalOf, RUNTIME_CHOICES, type RuntimeChoice } from "./engine/executor/runtime-choice.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
 import { type Flag, readFlags } from "./read-flags.ts";
 
@@ -58,8 +58,8 @@ const FLAGS: Readonly<Record<string, Flag>> = {
     help: "how keys and values are kept; int8 takes a fourth (default: as --precision)",
   },
   runtime: {
-    argument: "auto|wasm|node",
-    help: "what runs the model; auto: onnxruntime-node where it is installed, else wasm",
+    argument: RUNTIME_CHOICES.join("|"),
+    help: "what runs the model; auto: onnxruntime-node where it is installed, else wasm; webgpu: with f32",
     default: "auto",
   },
   "kv-blocks": {
@@ -132,7 +132,7 @@ const FlagValues = z.object({
   port: integer(0, 65_535),
   precision: z.enum(["int8", "f32"], "int8 or f32"),
   "kv-precision": z.enum(["int8", "f32"], "int8 or f32").optional(),
-  runtime: z.enum(RUNTIME_CHOICES, "auto, wasm or node"),
+  runtime: z.enum(RUNTIME_CHOICES, "auto, wasm, node or webgpu"),
   "kv-blocks": integer(2, 10_000_000).optional(),
   "block-tokens": integer(16, 1024).refine(
     (tokens) => tokens % BLOCK_TOKENS_STEP === 0,
@@ -222,6 +222,9 @@ function problemsTogether(
   const { "kv-blocks": blocks, "kv-shares": shares = "" } = texts;
   if (blocks !== undefined && Number(blocks) < Number(shares)) {
     problems.push(`--kv-blocks: expected at least --kv-shares (${shares}), found "${blocks}"`);
+  }
+  if (texts["runtime"] === "webgpu" && texts["precision"] === "int8") {
+    problems.push(`--runtime: ${refusalOf("webgpu", "int8")}`);
   }
   const { host = "", "pool-url": poolUrl, "advertise-url": advertiseUrl } = texts;
   if (poolUrl !== undefined && advertiseUrl === undefined && isWildcard(host)) {

@@ -13,8 +13,10 @@ import {
 import { tensorValues } from "./tensor-values.ts";
 import { createWasmMemory, type WasmMemory } from "./wasm-memory.ts";
 
+/** What computes: the processor, or a GPU, to which tensors are copied and back at each run. */
+export type NativeProvider = "cpu" | "webgpu";
+
 const SESSION_OPTIONS = {
-  executionProviders: ["cpu"],
   graphOptimizationLevel: "all",
   // One thread an engine: whoever has more cores runs more engines. A thread that spins starves them.
   intraOpNumThreads: 1,
@@ -39,19 +41,24 @@ interface PlacedTensor {
  */
 export class NativeRuntime implements SegmentRuntime {
   readonly #ort: NativePackage;
+  readonly #provider: NativeProvider;
   readonly #own = new OwnMemory(createWasmMemory({ shared: false }));
   readonly #sessions: NativeSession[] = [];
   /** By address: a decoding batch keeps its shape for many steps. */
   readonly #tensors = new Map<number, PlacedTensor>();
   #multipliesIntegers = false;
 
-  private constructor(ort: NativePackage) {
+  private constructor(ort: NativePackage, provider: NativeProvider) {
     this.#ort = ort;
+    this.#provider = provider;
   }
 
-  static async create(ort: NativePackage): Promise<NativeRuntime> {
-    const runtime = new NativeRuntime(ort);
-    runtime.#multipliesIntegers = await multipliesExactly(runtime);
+  static async create(
+    ort: NativePackage,
+    provider: NativeProvider = "cpu",
+  ): Promise<NativeRuntime> {
+    const runtime = new NativeRuntime(ort, provider);
+    runtime.#multipliesIntegers = provider === "cpu" && (await multipliesExactly(runtime));
     return runtime;
   }
 
@@ -68,7 +75,10 @@ export class NativeRuntime implements SegmentRuntime {
   }
 
   async load(graph: SegmentGraph): Promise<Segment> {
-    const session = await this.#ort.createSession(graph.model, SESSION_OPTIONS);
+    const session = await this.#ort.createSession(graph.model, {
+      ...SESSION_OPTIONS,
+      executionProviders: [this.#provider],
+    });
     this.#sessions.push(session);
     // The result, a copy of each output, is dropped.
     return {

@@ -7,7 +7,7 @@ import { Int8Product } from "./int8-product.ts";
 import { loadStages, type Precision } from "./load-stages.ts";
 import { candidatesFor, openRuntime, ORT_VERSION, type RuntimeKind } from "./open-runtime.ts";
 import { RowOperations } from "./row-operations.ts";
-import type { RuntimeChoice } from "./runtime-choice.ts";
+import { refusalOf, type RuntimeChoice } from "./runtime-choice.ts";
 import { type ExecutorParts, StagedExecutor } from "./staged-executor.ts";
 
 /** What an executor is made of. */
@@ -55,6 +55,8 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
   const { precision, blockTokens, blockCount, batchTokensMax } = options;
   const kvPrecision = options.kvPrecision ?? precision;
   assert(blockCount >= 1 && batchTokensMax >= 1, "an executor has blocks and takes tokens");
+  const refusal = refusalOf(options.runtime ?? "wasm", precision);
+  if (refusal !== undefined) throw new ModelError(refusal);
   const model = typeof options.model === "string" ? await loadModel(options.model) : options.model;
   const { config, eosTokenIds } = model;
   checkMemory(model, { ...options, kvPrecision });
@@ -110,11 +112,14 @@ function revisionOf(
 ): string {
   const kv = kvPrecision === precision ? "" : `/kv-${kvPrecision}`;
   const revision = `${model.revision}/${precision}${kv}`;
-  return precision === "f32" && isNative(kind) ? `${revision}/native` : revision;
+  if (precision === "int8") return revision;
+  if (kind === "webgpu") return `${revision}/webgpu`;
+  return isNative(kind) ? `${revision}/native` : revision;
 }
 
 function nameOf(kind: RuntimeKind): string {
   if (isNative(kind)) return "onnxruntime-node (native)";
+  if (kind === "webgpu") return "onnxruntime-node (WebGPU)";
   return kind === "own" ? "own kernels (wasm)" : `onnxruntime-web ${ORT_VERSION} (wasm, ${kind})`;
 }
 

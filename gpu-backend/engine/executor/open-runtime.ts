@@ -1,6 +1,6 @@
 import * as ort from "onnxruntime-web";
 import { messageOf } from "../message-of.ts";
-import { checkRuntime } from "./check-runtime.ts";
+import { checkRowsAlone, checkRuntime } from "./check-runtime.ts";
 import { DirectRuntime } from "./direct-runtime.ts";
 import type { Precision } from "./load-stages.ts";
 import { hasNativePackage, loadNativeBinding, loadNativePackage } from "./native-package.ts";
@@ -12,10 +12,10 @@ import type { SegmentRuntime } from "./segment-runtime.ts";
 
 /**
  * What runs a model: ONNX Runtime natively, where onnxruntime-node is installed, through its binding or
- * its documented API; ONNX Runtime in WebAssembly, through its C exports or its documented API; or our
+ * its documented API, or on a GPU through it; ONNX Runtime in WebAssembly, through its C exports or its documented API; or our
  * own kernels, which is all that int8 needs.
  */
-export type RuntimeKind = "native" | "native-public" | "own" | "direct" | "public";
+export type RuntimeKind = "native" | "native-public" | "webgpu" | "own" | "direct" | "public";
 
 /** One way to run a model. */
 export interface RuntimeCandidate {
@@ -61,6 +61,12 @@ export const WASM_CANDIDATES: readonly RuntimeCandidate[] = [
   { kind: "public", runsGraphs: true, open: async () => PublicRuntime.create() },
 ];
 
+const WEBGPU: RuntimeCandidate = {
+  kind: "webgpu",
+  runsGraphs: true,
+  open: async () => NativeRuntime.create(loadNativePackage(), "webgpu"),
+};
+
 const OWN: RuntimeCandidate = {
   kind: "own",
   runsGraphs: false,
@@ -73,6 +79,7 @@ export function candidatesFor(
   precision: Precision,
 ): readonly RuntimeCandidate[] {
   if (choice === "node") return NATIVE_CANDIDATES;
+  if (choice === "webgpu") return [WEBGPU];
   const wasm = precision === "int8" ? [OWN, ...WASM_CANDIDATES] : WASM_CANDIDATES;
   return choice === "wasm" || !hasNativePackage() ? wasm : [...NATIVE_CANDIDATES, ...wasm];
 }
@@ -99,6 +106,7 @@ async function openChecked(open: RuntimeCandidate["open"]): Promise<SegmentRunti
   const runtime = await open();
   try {
     await checkRuntime(runtime);
+    await checkRowsAlone(runtime);
     return runtime;
   } catch (error) {
     await runtime.close();
