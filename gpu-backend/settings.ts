@@ -2,7 +2,11 @@ import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import { isLoopbackHost } from "../src/base/loopback-host.ts";
-import { refusalOf, RUNTIME_CHOICES, type RuntimeChoice } from "./engine/executor/runtime-choice.ts";
+import {
+  refusalOf,
+  RUNTIME_CHOICES,
+  type RuntimeChoice,
+} from "./engine/executor/runtime-choice.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
 import { type Flag, readFlags } from "./read-flags.ts";
 

@@ -1,7 +1,13 @@
 import type { LoadedModel } from "../../gpu-backend/engine/model/load-model.ts";
 import type { EngineSide } from "./engine-side.ts";
 import { computePrompts, type Extent, limitsOf, workloadsOf } from "./measure-sides.ts";
-import { openSluice, type SluiceWay, STEP_PARTS, type StepPartName, type StepWatch } from "./sluice-side.ts";
+import {
+  openSluice,
+  type SluiceWay,
+  STEP_PARTS,
+  type StepPartName,
+  type StepWatch,
+} from "./sluice-side.ts";
 
 const RUNS = 8;
 

@@ -54,7 +54,8 @@ const FLAGS = z.object({
     .default("auto")
     .register(FLAG_HELP, {
       valueName: RUNTIMES.join("|"),
-      meaning: "What runs the models (auto: onnxruntime-node where it is installed; webgpu needs f32)",
+      meaning:
+        "What runs the models (auto: onnxruntime-node where it is installed; webgpu needs f32)",
     }),
   model: z.string().min(1, "Expected a folder").optional().register(FLAG_HELP, {
     valueName: "DIR",

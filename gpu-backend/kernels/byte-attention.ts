@@ -47,7 +47,7 @@ export function configure(
   headDimensions: i32,
   blockTokens: i32,
 ): void {
-  const bytes = LINE_BYTES + (<usize>headDimensions) * TILE_TOKENS;
+  const bytes = LINE_BYTES + <usize>headDimensions * TILE_TOKENS;
   configureLayout(queryHeads, keyValueHeads, headDimensions, blockTokens, bytes);
 }
 
@@ -266,7 +266,7 @@ function mixQueries(first: i32, end: i32, values: usize): void {
       scale += bytes << 1;
     }
     offset += CHUNK_TILES << 2;
-    weights += <usize>CHUNK_TOKENS << 1;
+    weights += (<usize>CHUNK_TOKENS) << 1;
     scales += 4;
   }
 }

@@ -39,7 +39,7 @@ export function configure(
   headDimensions: i32,
   blockTokens: i32,
 ): void {
-  const bytes = (<usize>headDimensions) * LINE_BYTES;
+  const bytes = <usize>headDimensions * LINE_BYTES;
   configureLayout(queryHeads, keyValueHeads, headDimensions, blockTokens, bytes);
 }
 

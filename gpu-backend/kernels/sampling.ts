@@ -40,7 +40,7 @@ export function bestOf(logits: usize, fours: i32): i32 {
   );
   for (let line = logits; line < end; line += 16) {
     const found = i32x4.bitmask(f32x4.eq(v128.load(line), largest));
-    if (found !== 0) return (<i32>((line - logits) >> 2)) + ctz(found);
+    if (found !== 0) return <i32>((line - logits) >> 2) + ctz(found);
   }
   return -1;
 }

@@ -52,7 +52,8 @@ export async function checkRowsAlone(runtime: SegmentRuntime): Promise<void> {
   const [inputs, outputs, rowsMax] = [257, 96, 64];
   const graph = new OnnxGraph();
   graph.input("x", "float32", ["N", inputs]);
-  const numbers = (count: number) => Float32Array.from({ length: count }, (_, at) => Math.sin(at * at));
+  const numbers = (count: number) =>
+    Float32Array.from({ length: count }, (_, at) => Math.sin(at * at));
   const weights = graph.constant("float32", [inputs, outputs], numbers(inputs * outputs));
   graph.apply("MatMul", ["x", weights], { outputs: ["y"] });
   graph.output("y", "float32", ["N", outputs]);

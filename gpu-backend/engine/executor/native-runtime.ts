@@ -94,10 +94,7 @@ export class NativeRuntime implements SegmentRuntime {
     for (const session of this.#sessions) await session.release();
   }
 
-  #tensorsAt(
-    names: readonly string[],
-    places: readonly TensorPlace[],
-  ): Record<string, Tensor> {
+  #tensorsAt(names: readonly string[], places: readonly TensorPlace[]): Record<string, Tensor> {
     assert(names.length === places.length, `places for ${names.join()} are given`);
     const tensors: Record<string, Tensor> = {};
     for (const [index, name] of names.entries()) {

@@ -137,7 +137,8 @@ function checkMemory(
   const lookedUp = model.embedding.values.length;
   const multiplied = model.parameterCount - (config.tiedEmbeddings ? 0 : lookedUp);
   const weightBytes = lookedUp * WEIGHT_BYTES.f32 + multiplied * WEIGHT_BYTES[options.precision];
-  const kvPoolBytes = kvTokenBytes(config, options.kvPrecision) * options.blockTokens * options.blockCount;
+  const kvPoolBytes =
+    kvTokenBytes(config, options.kvPrecision) * options.blockTokens * options.blockCount;
   if (weightBytes + kvPoolBytes < HEAP_BYTES_MAX) return;
   throw new ModelError(
     `The model needs ${toMebibytes(weightBytes)} MiB for weights and ${toMebibytes(kvPoolBytes)} MiB for ${options.blockCount} KV blocks, but a wasm heap holds ${toMebibytes(HEAP_BYTES_MAX)} MiB; take fewer blocks, int8, or another engine`,

@@ -88,11 +88,7 @@ export class PagedAttention {
   readonly #kvBytes: number;
 
   /** Reserves the pool. `blockTokens` must be a multiple of 16. */
-  constructor(
-    runtime: SegmentRuntime,
-    config: ModelConfig,
-    limits: KvPoolOptions,
-  ) {
+  constructor(runtime: SegmentRuntime, config: ModelConfig, limits: KvPoolOptions) {
     const { headCount, kvHeadCount, headDimensions, layerCount, contextTokens } = config;
     assert(
       limits.blockTokens % TILE_TOKENS === 0,

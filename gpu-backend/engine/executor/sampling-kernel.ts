@@ -61,8 +61,7 @@ export function createSamplingKernel(vocabularyTokens: number): SamplingMath {
       kernel.weigh(scores.byteOffset, pairs, best, inverseTemperature, cut, weights.byteOffset),
     sumFrom: (cut) => kernel.sumFrom(weights.byteOffset, pairs, cut),
     candidates,
-    gather: (values, lowest) =>
-      kernel.gather(places[values], pairs, lowest, candidates.byteOffset),
+    gather: (values, lowest) => kernel.gather(places[values], pairs, lowest, candidates.byteOffset),
     draw: (cut, target) => kernel.draw(weights.byteOffset, pairs, cut, target),
   };
 }

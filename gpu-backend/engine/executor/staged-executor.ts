@@ -132,7 +132,10 @@ export class StagedExecutor implements Executor {
   }
 
   async #run(step: Step): Promise<StepOutput> {
-    for (const stage of this.#stages) {
+    // Neither iterators nor closures below: they would be most of what a step leaves to be collected.
+    for (let index = 0; index < this.#stages.length; index++) {
+      const stage = this.#stages[index];
+      if (stage === undefined) break;
       this.#onStage?.(stage.kind);
       // Most stages are done when they return, and a turn of the microtask queue costs more than some.
       const running = this.#runStage(stage, step);
@@ -148,10 +151,7 @@ export class StagedExecutor implements Executor {
   #runStage(stage: Stage, step: Step): Promise<void> | void {
     switch (stage.kind) {
       case "graph":
-        return stage.segment.run(
-          stage.inputs.map((name) => this.#place(name, step.rowCount)),
-          stage.outputs.map((name) => this.#place(name, step.rowCount)),
-        );
+        return this.#runGraph(stage, step.rowCount);
       case "product": {
         const input = this.#buffer(stage.input).address;
         const output = this.#buffer(stage.output).address;
@@ -181,6 +181,14 @@ export class StagedExecutor implements Executor {
       case "split":
         return this.#split(step);
     }
+  }
+
+  #runGraph(
+    { segment, inputs, outputs }: Extract<Stage, { kind: "graph" }>,
+    rowCount: number,
+  ): Promise<void> | void {
+    const place = (name: BufferName) => this.#place(name, rowCount);
+    return segment.run(inputs.map(place), outputs.map(place));
   }
 
   #attend(layer: number, { spans, lastSpans, rowCount }: Step): void {

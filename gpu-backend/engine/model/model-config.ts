@@ -32,7 +32,8 @@ export function kvTokenBytes(
   { layerCount, kvHeadCount, headDimensions }: ModelConfig,
   kvPrecision: KvPrecision,
 ): number {
-  const headBytes = kvPrecision === "f32" ? headDimensions * FLOAT_BYTES : headDimensions + FLOAT_BYTES;
+  const headBytes =
+    kvPrecision === "f32" ? headDimensions * FLOAT_BYTES : headDimensions + FLOAT_BYTES;
   return 2 * layerCount * kvHeadCount * headBytes;
 }
 

@@ -54,7 +54,10 @@ test("the kernel finds, widens, gathers and draws what the plain arithmetic does
       (found, odd, at, share, cut) => {
         const logits = Float32Array.from(found);
         if (odd !== undefined && at < logits.length) logits[at] = odd;
-        const [kernel, plain] = [createSamplingKernel, (count: number) => new PlainSamplingMath(count)]
+        const [kernel, plain] = [
+          createSamplingKernel,
+          (count: number) => new PlainSamplingMath(count),
+        ]
           .map((create) => create(logits.length))
           .map((math) => {
             // What a longer use left behind makes no difference.
