@@ -10,8 +10,8 @@ import { seededRandom } from "../../../../src/base/random.ts";
 import type { KvPrecision } from "../../../../gpu-backend/engine/model/model-config.ts";
 import { aConfig } from "./random-model.ts";
 
-const BLOCK_COUNT = 36;
-const CONTEXT_TOKENS = 288;
+const BLOCK_COUNT = 50;
+const CONTEXT_TOKENS = 800;
 
 interface Shape {
   readonly headCount: number;
@@ -255,6 +255,34 @@ describe.each(["f32", "int8"] as const)("PagedAttention over %s", (kvPrecision) 
       }
     },
   );
+
+  describe("700 tokens", () => {
+    const shape = { headCount: 1, kvHeadCount: 1, headDimensions: 16, blockTokens: 16 };
+    const sequenceOf = (numberOf: (token: number, part: number) => number): Sequence => {
+      const qkv = Float32Array.from({ length: 700 * 48 }, (_, index) => {
+        return numberOf(Math.floor(index / 48), Math.floor((index % 48) / 16));
+      });
+      return { tokenCount: 700, qkv, blocks: Int32Array.from({ length: 44 }, (_, block) => block) };
+    };
+    const lastOf = (sequence: Sequence) =>
+      new Bench(shape, kvPrecision).run([{ sequence, from: 0, to: 700 }])[0]?.at(-1);
+
+    test("that weigh the same and say the same are not too much for a sum", () => {
+      expect(lastOf(sequenceOf((_, part) => (part === 2 ? 1.5 : 0)))).toBeCloseTo(1.5, 4);
+    });
+
+    test("count together, though one of them weighs 100,000 times as much as each", () => {
+      // Rotation leaves the sums of squares as they are, so the last token looks at itself the most.
+      const size = Math.sqrt((Math.log(1e5) * Math.sqrt(16)) / 16);
+      const sequence = sequenceOf((token, part) => {
+        if (part === 2) return token === 699 ? 0 : 100;
+        return token === 699 ? size : 0;
+      });
+      const expected = (100 * 699e-5) / (1 + 699e-5);
+      expect(lastOf(sequence)).toBeGreaterThan(0.75 * expected);
+      expect(lastOf(sequence)).toBeLessThan(1.05 * expected);
+    });
+  });
 
   test("one sequence's infinities do not reach another that takes over its blocks", () => {
     const shape = { headCount: 4, kvHeadCount: 2, headDimensions: 16, blockTokens: 16 };
