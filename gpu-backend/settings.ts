@@ -2,11 +2,7 @@ import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import { isLoopbackHost } from "../src/base/loopback-host.ts";
-import {
-  refusalOf,
-  RUNTIME_CHOICES,
-  type RuntimeChoice,
-} from "./engine/executor/runtime-choice.ts";
+import { refusalOf, RUNTIME_CHOICES } from "./engine/executor/runtime-choice.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
 import { type Flag, readFlags } from "./read-flags.ts";
 
@@ -19,7 +15,7 @@ export interface Settings {
   readonly precision: "int8" | "f32";
   /** Absent: as `precision` says. */
   readonly kvPrecision: "int8" | "f32" | undefined;
-  readonly runtime: RuntimeChoice;
+  readonly runtime: (typeof RUNTIME_CHOICES)[number];
   /** Absent: as many as the default KV memory holds. */
   readonly blockCount: number | undefined;
   readonly blockTokens: number;

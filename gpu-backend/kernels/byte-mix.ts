@@ -87,12 +87,10 @@ export function mixOne(
 }
 
 /** Adds the products of pairs, which are far from overflow: see `CHUNK_TILES` in `byte-weights.ts`. */
-@inline
 function addProducts(sums: v128, values: v128, pair: v128): v128 {
   return i32x4.add(sums, i32x4.dot_i16x8_s(values, pair));
 }
 
-@inline
 function addScaled(output: usize, scale: f32, s0: v128, s1: v128, s2: v128, s3: v128): void {
   const scales = f32x4.splat(scale);
   v128.store(output, multiplyAdd(v128.load(output), f32x4.convert_i32x4_s(s0), scales));

@@ -92,13 +92,11 @@ export function scoreOne(
 }
 
 /** Adds the products of pairs, which are far from overflow: see `QUERY_MAX` in `byte-attention.ts`. */
-@inline
 function addProducts(sums: v128, keys: v128, pair: v128): v128 {
   return i32x4.add(sums, i32x4.dot_i16x8_s(keys, pair));
 }
 
 /** A sum is scaled by the scales of its query and of its token's key, which the tile begins with. */
-@inline
 function storeScores(
   scores: usize,
   tile: usize,
@@ -115,7 +113,6 @@ function storeScores(
   v128.store(scores, scaled(s3, scales, v128.load(tile, 48)), 48);
 }
 
-@inline
 function scaled(sums: v128, scales: v128, keyScales: v128): v128 {
   return f32x4.mul(f32x4.convert_i32x4_s(sums), f32x4.mul(scales, keyScales));
 }

@@ -38,7 +38,6 @@ function storeScale(head: usize, tile: usize, lane: usize): v128 {
 }
 
 /** Eight floats as bytes, in the low half. */
-@inline
 function toBytes(floats: usize, factors: v128): v128 {
   const low = toIntegers(f32x4.mul(v128.load(floats), factors));
   const high = toIntegers(f32x4.mul(v128.load(floats, 16), factors));
@@ -47,7 +46,6 @@ function toBytes(floats: usize, factors: v128): v128 {
 }
 
 /** Every other byte is another token's. */
-@inline
 function storeEight(line: usize, bytes: v128): void {
   v128.store8_lane(line, bytes, 0);
   v128.store8_lane(line, bytes, 1, 2);

@@ -58,7 +58,6 @@ export function weigh(
 }
 
 /** Multiplies four weights with the scales of their tokens. Where nobody looks, a scale may be anything. */
-@inline
 function multiplyVisible(weights: usize, valueScales: usize): void {
   const weight = v128.load(weights);
   const product = f32x4.mul(weight, v128.load(valueScales));

@@ -44,6 +44,9 @@ export async function checkRuntime(runtime: SegmentRuntime): Promise<void> {
   }
 }
 
+const numbers = (count: number) =>
+  Float32Array.from({ length: count }, (_, index) => Math.sin(index * index));
+
 /**
  * Multiplies rows alone and among others, and throws unless their bits are the same: a tenant's text
  * must not depend on who else is served. A GPU's shaders may be others for other shapes.
@@ -52,8 +55,6 @@ export async function checkRowsAlone(runtime: SegmentRuntime): Promise<void> {
   const [inputs, outputs, rowsMax] = [257, 96, 64];
   const graph = new OnnxGraph();
   graph.input("x", "float32", ["N", inputs]);
-  const numbers = (count: number) =>
-    Float32Array.from({ length: count }, (_, at) => Math.sin(at * at));
   const weights = graph.constant("float32", [inputs, outputs], numbers(inputs * outputs));
   graph.apply("MatMul", ["x", weights], { outputs: ["y"] });
   graph.output("y", "float32", ["N", outputs]);

@@ -10,9 +10,9 @@ const BINDING_VERSION = "1.30.0";
 
 type Tensors = Record<string, Tensor>;
 
-/** A session whose runs are told apart only by how long they take: the documented one promises. */
+/** A session of the documented API, whose runs are promises, or of the binding, whose runs are done at once. */
 export interface NativeSession {
-  run(feeds: Tensors, fetches: Tensors, options: object): Promise<unknown> | unknown;
+  run(feeds: Tensors, fetches: Tensors, options: object): unknown;
   release(): Promise<void> | void;
 }
 
@@ -31,7 +31,7 @@ interface OrtNode {
 
 /** What lies beneath the documented API: it waits a turn of the event loop before every run. */
 interface Binding {
-  initOrt(): void;
+  readonly initOrt: (this: void) => void;
   readonly binding: { readonly InferenceSession: new () => BoundSession };
 }
 

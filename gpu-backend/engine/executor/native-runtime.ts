@@ -85,7 +85,7 @@ export class NativeRuntime implements SegmentRuntime {
       run: (inputs, outputs): Promise<void> | void => {
         const feeds = this.#tensorsAt(graph.inputs, inputs);
         const running = session.run(feeds, this.#tensorsAt(graph.outputs, outputs), RUN_OPTIONS);
-        if (running instanceof Promise) return running.then(() => {});
+        if (running instanceof Promise) return dropResult(running);
       },
     };
   }
@@ -116,6 +116,10 @@ export class NativeRuntime implements SegmentRuntime {
     this.#tensors.set(place.address, { place, buffer, tensor });
     return tensor;
   }
+}
+
+async function dropResult(running: Promise<unknown>): Promise<void> {
+  await running;
 }
 
 function isSamePlace(a: TensorPlace, b: TensorPlace): boolean {

@@ -164,6 +164,17 @@ function naiveAttention(shape: Shape, sequence: Sequence): number[] {
   return outputs;
 }
 
+/** A number for every dimension of a token's query (0), key (1) or value (2). */
+type NumberOf = (token: number, part: number) => number;
+
+/** 700 tokens of one head of 16 dimensions, in blocks of 16. */
+function aLongSequence(numberOf: NumberOf): Sequence {
+  const qkv = Float32Array.from({ length: 700 * 48 }, (_, index) => {
+    return numberOf(Math.floor(index / 48), Math.floor((index % 48) / 16));
+  });
+  return { tokenCount: 700, qkv, blocks: Int32Array.from({ length: 44 }, (_, block) => block) };
+}
+
 const bitsOf = (values: Float32Array) => [...new Uint32Array(values.slice().buffer)];
 
 /**
@@ -258,29 +269,25 @@ describe.each(["f32", "int8"] as const)("PagedAttention over %s", (kvPrecision) 
 
   describe("700 tokens", () => {
     const shape = { headCount: 1, kvHeadCount: 1, headDimensions: 16, blockTokens: 16 };
-    const sequenceOf = (numberOf: (token: number, part: number) => number): Sequence => {
-      const qkv = Float32Array.from({ length: 700 * 48 }, (_, index) => {
-        return numberOf(Math.floor(index / 48), Math.floor((index % 48) / 16));
-      });
-      return { tokenCount: 700, qkv, blocks: Int32Array.from({ length: 44 }, (_, block) => block) };
+    const lastOf = (numberOf: NumberOf) => {
+      const sequence = aLongSequence(numberOf);
+      return new Bench(shape, kvPrecision).run([{ sequence, from: 0, to: 700 }])[0]?.at(-1);
     };
-    const lastOf = (sequence: Sequence) =>
-      new Bench(shape, kvPrecision).run([{ sequence, from: 0, to: 700 }])[0]?.at(-1);
 
     test("that weigh the same and say the same are not too much for a sum", () => {
-      expect(lastOf(sequenceOf((_, part) => (part === 2 ? 1.5 : 0)))).toBeCloseTo(1.5, 4);
+      expect(lastOf((_, part) => (part === 2 ? 1.5 : 0))).toBeCloseTo(1.5, 4);
     });
 
     test("count together, though one of them weighs 100,000 times as much as each", () => {
       // Rotation leaves the sums of squares as they are, so the last token looks at itself the most.
       const size = Math.sqrt((Math.log(1e5) * Math.sqrt(16)) / 16);
-      const sequence = sequenceOf((token, part) => {
+      const last = lastOf((token, part) => {
         if (part === 2) return token === 699 ? 0 : 100;
         return token === 699 ? size : 0;
       });
       const expected = (100 * 699e-5) / (1 + 699e-5);
-      expect(lastOf(sequence)).toBeGreaterThan(0.75 * expected);
-      expect(lastOf(sequence)).toBeLessThan(1.05 * expected);
+      expect(last).toBeGreaterThan(0.75 * expected);
+      expect(last).toBeLessThan(1.05 * expected);
     });
   });
 
