@@ -95,8 +95,8 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
 }
 
 /**
- * In int8 every runtime computes the same bits; f32 is added up otherwise by each. KV of another
- * precision than the weights' is another KV.
+ * In int8 every runtime computes the same bits; f32 is added up otherwise by each. KV in f32 has no
+ * name, since engines that knew no other gave it none.
  */
 function revisionOf(
   model: LoadedModel,
@@ -110,7 +110,7 @@ function revisionOf(
     readonly kind: RuntimeKind;
   },
 ): string {
-  const kv = kvPrecision === precision ? "" : `/kv-${kvPrecision}`;
+  const kv = kvPrecision === "f32" ? "" : `/kv-${kvPrecision}`;
   const revision = `${model.revision}/${precision}${kv}`;
   if (precision === "int8") return revision;
   if (kind === "webgpu") return `${revision}/webgpu`;
