@@ -129,3 +129,9 @@ export const AuditList = z.object({
 export const Purged = z.object({ generation: z.int() });
 
 export const PoolClosed = z.object({ poolId: z.string(), isClosed: z.boolean() });
+
+export const ReplicaDrained = z.object({
+  poolId: z.string(),
+  replicaId: z.string(),
+  isDrained: z.boolean(),
+});

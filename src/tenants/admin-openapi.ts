@@ -171,6 +171,18 @@ const ROUTES: readonly AdminRoute[] = [
     answer: answers.PoolClosed,
   },
   {
+    method: "put",
+    path: "/pools/{pool}/replicas/{replica}/drained",
+    summary: "Have nothing new sent to a replica, named by its URL: what runs there goes on",
+    answer: answers.ReplicaDrained,
+  },
+  {
+    method: "delete",
+    path: "/pools/{pool}/replicas/{replica}/drained",
+    summary: "Have a drained replica used again",
+    answer: answers.ReplicaDrained,
+  },
+  {
     method: "get",
     path: "/pools/{pool}/decisions",
     summary: "Tell what a pool decided, and by which inputs",

@@ -8,6 +8,8 @@ import { GatewayError } from "../gateway-error.ts";
 import { settingsOf } from "../settings.ts";
 
 const RETRY_AFTER_MS = 1_000;
+/** What the object answers while it takes no connection, by its operator's word. */
+const POOL_CLOSED_STATUS = 423;
 
 /**
  * `GET /internal/pools/{pool}`: lets a replica of ours open its WebSocket to its pool. Only pools
@@ -24,6 +26,10 @@ export async function connectReplica(c: Context<EdgeContext>): Promise<Response>
   }
   const response = await c.env.POOLS.getByName(poolId.data).fetch(c.req.raw);
   if (response.webSocket !== null) return response;
+  if (response.status === POOL_CLOSED_STATUS) {
+    const message = "The pool is closed, and takes no engine until it is opened";
+    throw new GatewayError({ code: "server_is_overloaded", message });
+  }
   // Its connections are at their bound.
   throw new GatewayError({ code: "server_is_overloaded", retryAfterMs: RETRY_AFTER_MS });
 }
