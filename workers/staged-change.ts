@@ -31,6 +31,14 @@ export type Applied =
   /** Each of them completes "The configuration cannot go live: …". */
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
+/** A change that is live and still staged, so that what depends on it can follow. */
+export interface AppliedStage {
+  readonly record: VersionRecord;
+  readonly stage: number;
+  /** The version that it goes back to. */
+  readonly from: number | undefined;
+}
+
 /** What a change is to replace, and what is told of it. */
 export interface CommitWish extends Authorship {
   /** Refuses to replace any version but this one; absent: whichever is live. */
@@ -48,7 +56,10 @@ export class StagedChange {
   readonly #stage: number;
   /** Whether what is not staged is to go. */
   readonly #isWhole: boolean;
-  readonly #onApplied: (record: VersionRecord) => void;
+  readonly #isOtherThan: (version: number) => boolean;
+  readonly #onApplied: (applied: AppliedStage) => void;
+  /** The version that is gone back to. */
+  #from: number | undefined;
 
   constructor(
     storage: DurableObjectStorage,
@@ -56,14 +67,17 @@ export class StagedChange {
     options: {
       readonly stage: number;
       readonly isWhole: boolean;
+      /** Whether going back to a version changes more than rows. */
+      readonly isOtherThan: (version: number) => boolean;
       /** Called within the transaction: what it writes is there with the version or not at all. */
-      readonly onApplied: (record: VersionRecord) => void;
+      readonly onApplied: (applied: AppliedStage) => void;
     },
   ) {
     this.#storage = storage;
     this.#stored = stored;
     this.#stage = options.stage;
     this.#isWhole = options.isWhole;
+    this.#isOtherThan = options.isOtherThan;
     this.#onApplied = options.onApplied;
   }
 
@@ -114,6 +128,7 @@ export class StagedChange {
       version,
     );
     for (const row of rows) readSqlRow(row);
+    this.#from = version;
     this.#sql.exec(
       `INSERT INTO staged_rows
         SELECT ?2, kind, id, tenant_id, name, value, digest FROM live_rows WHERE since_version <= ?1
@@ -158,7 +173,10 @@ export class StagedChange {
     }
     this.#reduce();
     const { counts: changes } = this.#changes(0);
-    const isChange = changes.added + changes.changed + changes.removed > 0;
+    const from = this.#from;
+    const isChange =
+      changes.added + changes.changed + changes.removed > 0 ||
+      (from !== undefined && this.#isOtherThan(from));
     if (!isChange && this.#stored.isSound()) return { kind: "unchanged", version: liveVersion };
     const problems = findStagedProblems(this.#sql, this.#stage);
     if (problems.length > 0) return { kind: "invalid", problems };
@@ -167,7 +185,7 @@ export class StagedChange {
     const counts = this.#stored.countRows();
     const record = { version, atMs: nowMs, counts, changes, ...authorship };
     this.#stored.versions.add(record, pastBytes);
-    this.#onApplied(record);
+    this.#onApplied({ record, stage: this.#stage, from });
     this.#stored.forget();
     return { kind: "applied", version, changes };
   }
