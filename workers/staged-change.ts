@@ -31,6 +31,13 @@ export type Applied =
   /** Each of them completes "The configuration cannot go live: …". */
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
+/** What a change would do to the live version. */
+export interface ChangePreview extends ConfigurationChanges {
+  /** Which one that is; 0: none yet. */
+  readonly version: number;
+  readonly problems: readonly string[];
+}
+
 /** A change that is live and still staged, so that what depends on it can follow. */
 export interface AppliedStage {
   readonly record: VersionRecord;
@@ -140,11 +147,12 @@ export class StagedChange {
     );
   }
 
-  /** Tells what would change, and what keeps it from doing so. */
-  preview(countMax: number): ConfigurationChanges & { readonly problems: readonly string[] } {
+  /** Tells what would change of which version, and what keeps it from doing so. */
+  preview(countMax: number): ChangePreview {
     return this.#storage.transactionSync(() => {
       this.#reduce();
       const preview = {
+        version: this.#stored.versions.live(),
         ...this.#changes(countMax),
         problems: findStagedProblems(this.#sql, this.#stage),
       };
@@ -212,16 +220,30 @@ export class StagedChange {
   }
 
   #changes(countMax: number): ConfigurationChanges {
-    const rows = this.#sql.exec<SqlChange>(
-      `SELECT staged.kind, staged.id,
-        IFNULL(staged.tenant_id, live.tenant_id) AS tenant_id, IFNULL(staged.name, live.name) AS name,
-        live.value AS before, staged.value AS after
-        FROM staged_rows AS staged LEFT JOIN live_rows AS live
-          ON live.kind = staged.kind AND live.id = staged.id
-        WHERE stage = ?`,
-      this.#stage,
-    );
-    return listChanges(rows, countMax);
+    return listChanges(this.#listStaged(), countMax);
+  }
+
+  /** What goes is told first, without the store having to sort everything by it. */
+  *#listStaged(): Generator<SqlChange> {
+    const goes = "staged.value IS NULL AND staged.kind =";
+    const conditions = [
+      `${goes} 'tenant'`,
+      `${goes} 'key'`,
+      "(staged.value IS NOT NULL OR staged.kind NOT IN ('tenant', 'key'))",
+    ];
+    for (const condition of conditions) {
+      yield* this.#sql.exec<SqlChange>(
+        `SELECT staged.kind, staged.id,
+          IFNULL(staged.tenant_id, live.tenant_id) AS tenant_id, IFNULL(staged.name, live.name) AS name,
+          live.value AS before, staged.value AS after,
+          CASE WHEN staged.kind = 'tenant' AND staged.value IS NULL
+            THEN (SELECT COUNT(*) FROM issued_keys WHERE tenant_id = staged.id) ELSE 0 END AS issued_keys
+          FROM staged_rows AS staged LEFT JOIN live_rows AS live
+            ON live.kind = staged.kind AND live.id = staged.id
+          WHERE stage = ? AND ${condition}`,
+        this.#stage,
+      );
+    }
   }
 
   /** Puts what is staged in the place of what is live, and tells how much of that is past now. */

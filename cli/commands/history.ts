@@ -86,7 +86,7 @@ export const rollbackCommand: Command = {
   synopsis: "N [flags]",
   summary: "Make a former version of the configuration live again",
   help: `Makes version N live again, under a new number. Keys that were issued since stay, and those that were revoked
-stay revoked.
+stay revoked. Who is removed by it loses the issued keys; whom it brings back gets those that went along.
 
 ${toHelpLines(ROLLBACK_FLAGS)}
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { OneTenant, TenantApplied, TenantList } from "../../src/tenants/admin-answers.ts";
+import { KeyList, OneTenant, TenantApplied, TenantList } from "../../src/tenants/admin-answers.ts";
 import { parseMicros } from "../../src/tenants/money.ts";
 import { parseCount, parseRatio } from "../../src/tenants/units.ts";
 import { callAdmin, inPath } from "../admin-client.ts";
@@ -11,6 +11,8 @@ import { FLAG_HELP, flagSwitch, listFlag } from "../flags.ts";
 import { commandOf, requireYes, toColumns, verb } from "../verbs.ts";
 
 const PAGE = 1_000;
+/** Keys whose names are told of a tenant that is to go. */
+const KEYS_NAMED_MAX = 50;
 /** Takes a limit away. */
 const NONE = "none";
 
@@ -121,7 +123,7 @@ const show = verb({
 
 const add = verb({
   name: "add",
-  summary: "Add a tenant, of whom the file then knows nothing",
+  summary: 'Add a tenant; "sluice apply" of a file that does not have it removes it again',
   words: ["TENANT"],
   flags: CHANGE_FLAGS,
   async run(flags, tenantId = "") {
@@ -162,7 +164,8 @@ const change = verb({
 
 const remove = verb({
   name: "remove",
-  summary: "Remove a tenant with its keys",
+  summary:
+    "Remove a tenant with its keys; only a rollback brings those back, not who gets its name",
   words: ["TENANT"],
   flags: ADMIN_FLAGS.extend({
     reason: reasonFlag,
@@ -170,7 +173,14 @@ const remove = verb({
   }),
   async run(flags, tenantId = "") {
     const { access } = findGateway(flags);
-    requireYes(flags.yes, [`This would remove the tenant ${tenantId} with all of its keys`]);
+    if (!flags.yes) {
+      const path = `${pathOf(tenantId)}/keys`;
+      const { keys } = await callAdmin(access, path, KeyList, { query: { limit: KEYS_NAMED_MAX } });
+      const names = keys.map(({ name }) => name).join(", ");
+      const andMore = keys.length < KEYS_NAMED_MAX ? "" : ", …";
+      const what = names === "" ? "It has no keys" : `Its keys go with it: ${names}${andMore}`;
+      requireYes(false, [`This would remove the tenant ${tenantId}. ${what}`]);
+    }
     const applied = await callAdmin(access, pathOf(tenantId), TenantApplied, {
       method: "DELETE",
       query: { reason: flags.reason },

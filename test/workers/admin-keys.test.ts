@@ -10,6 +10,7 @@ import { authenticate } from "../../workers/auth.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { GatewayError } from "../../workers/gateway-error.ts";
 import { settingsOf } from "../../workers/settings.ts";
+import { ISSUED_KEYS_MAX } from "../../workers/stored-keys.ts";
 import { VERSIONS_MAX } from "../../workers/stored-versions.ts";
 import { askAdmin, tellAdmin } from "./support/admin.ts";
 import {
@@ -249,7 +250,7 @@ describe("an issued key", () => {
         known.kind === "known" ? known.access.cacheGeneration : Infinity,
       );
 
-      // A rollback brings back the former one, in the place of the latter, though they are alike.
+      // A rollback brings back the former one, in the place of the latter.
       const back = await directory().rollBack(before, { actor: "test", reason: "" });
       expect(back.kind).toBe("applied");
       expect(await holderOf(former, laterMs((age += 1)))).toBe("app");
@@ -279,7 +280,7 @@ describe("an issued key", () => {
     ]);
   });
 
-  test("that went with its tenant counts among those that there may be, until no version has the tenant", async () => {
+  test("that went with its tenant waits until no version has the tenant any more", async () => {
     await applyConfiguration(aLiveConfiguration());
     await createKey();
     const kept = () =>
@@ -300,6 +301,33 @@ describe("an issued key", () => {
       departed: 0,
       lives: [{ tenant_id: "other", since_version: 2, life: 2 }],
     });
+  });
+
+  test("that went with its tenant counts among those that there may be, and its end is not forgotten", async () => {
+    await applyConfiguration(aLiveConfiguration());
+    const apiKey = await createKey();
+    await rotate("app", { overlapMs: DAY_MS });
+    await tellAdmin(`${KEYS}/app-2`, { method: "DELETE" });
+    const tenants = [{ tenantId: aTenant("other") }];
+    await applyConfiguration(aLiveConfiguration({ tenants, keys: [] }));
+    await runInDurableObject(directory(), (_object, { storage: { sql } }) => {
+      const many = (count: number) =>
+        `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
+      sql.exec(
+        `${many(ISSUED_KEYS_MAX - 1)} INSERT INTO departed_keys
+          SELECT 'id-' || i, 'key', 'tenant-a', 'name-' || i, '{}', '', 0, '', 1 FROM n`,
+      );
+      sql.exec(`${many(200_000)} INSERT INTO key_endings SELECT 'end-' || i, 0, ${DAY_MS} FROM n`);
+    });
+    const path = "/tenants/other/keys";
+    const answer = await tellAdmin(path, { method: "POST", body: { name: "one" } });
+    expect(answer).toMatchObject({ status: 400 });
+    expect(JSON.stringify(answer.body)).toContain("as many keys as there may be");
+    await directory().rollBack(1, { actor: "test", reason: "" });
+    await runInDurableObject(directory(), (_object, { storage: { sql } }) => {
+      expect(sql.exec("SELECT 1 FROM issued_keys WHERE name = 'app'").toArray()).toHaveLength(1);
+    });
+    expect(await holderOf(apiKey, Date.now() + 2 * DAY_MS)).toBe("invalid_api_key");
   });
 
   test("that was issued to a tenant before lives were told apart comes back by rollback alone", async () => {
