@@ -9,6 +9,7 @@ import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { settingsOf } from "../settings.ts";
+import { unknownThing } from "../unknown-thing.ts";
 import { configurationRoutes } from "./admin-configuration.ts";
 import { readQuery } from "./admin-query.ts";
 import { tenantRoutes } from "./admin-tenants.ts";
@@ -103,7 +104,7 @@ async function knownPoolOf(c: Context<EdgeContext>): Promise<PoolId> {
   const poolId = PoolId.safeParse(c.req.param("pool"));
   const { poolIds } = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).summary();
   if (!poolId.success || !poolIds.includes(poolId.data)) {
-    throw new GatewayError({ code: "not_found" });
+    throw unknownThing("pool", c.req.param("pool"));
   }
   return poolId.data;
 }
