@@ -6,12 +6,7 @@ import type { Command, Terminal } from "../command.ts";
 import { EXIT_CODES, WrongUse } from "../command.ts";
 import { flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 import type { CheckedFile } from "../read-configuration.ts";
-import {
-  findWarnings,
-  formatProblem,
-  keyHasher,
-  requireConfigurationFile,
-} from "../read-configuration.ts";
+import { formatProblem, keyHasher, requireConfigurationFile } from "../read-configuration.ts";
 import { requireSecret } from "../require-secret.ts";
 import type { LocalRun } from "../run-file.ts";
 import { expectedVersionFlag, reasonFlag } from "../change-flags.ts";
@@ -51,7 +46,7 @@ async function runApply(words: readonly string[], terminal: Terminal): Promise<n
   if (file === undefined) throw new WrongUse("Expected the FILE to apply");
   const { access, run } = findGateway(flags, ["SLUICE_ADMIN_KEY", "SLUICE_KEY_PEPPER"]);
   const checked = await readForGateway(file, flags.local, run);
-  for (const warning of findWarnings(checked, Date.now())) {
+  for (const warning of checked.warnings) {
     terminal.complain(`Warning: ${formatProblem(warning)}`);
   }
   const { "expected-version": expectedVersion, reason } = flags;
