@@ -40,7 +40,7 @@ export function lockedOut({ changes }: Changes): ThingChange[] {
   );
 }
 
-function sameText({ from, to, version }: Pick<Changes, "from" | "to" | "version">): string {
+function sameText({ from, to, version }: Partial<Changes>): string {
   if (version !== undefined)
     return `No difference: version ${version}, which is live, has all of it`;
   if (from === to) return `No difference: version ${from} is the live one`;

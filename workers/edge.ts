@@ -1,5 +1,6 @@
 import type { Context, Handler } from "hono";
 import { Hono } from "hono";
+import { GATEWAY_NAME } from "../src/protocol/gateway-health.ts";
 import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import { RequestId } from "../src/protocol/ids.ts";
 import { OPERATIONS } from "../src/protocol/operation.ts";
@@ -44,7 +45,7 @@ route("GET", "/v1/slo", tellSlo);
 route("GET", "/internal/pools/:pool", connectReplica);
 route("GET", "/health", (c) => {
   settingsOf(c.env);
-  return Response.json({ status: "serving" });
+  return Response.json({ status: "serving", server: GATEWAY_NAME });
 });
 route("GET", "/metrics", tellMetrics);
 app.route("/admin/v1", adminRoutes);
