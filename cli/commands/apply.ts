@@ -52,7 +52,9 @@ async function runApply(words: readonly string[], terminal: Terminal): Promise<n
   const { "expected-version": expectedVersion, reason } = flags;
   const preview = await previewConfiguration(access, checked.configuration);
   const removals = lockedOut(preview);
-  if (removals.length > 0) {
+  const isStale = expectedVersion !== undefined && expectedVersion !== preview.version;
+  // What will be refused for its version needs no confirmation.
+  if (removals.length > 0 && !isStale) {
     const plan = `${file} does not have them: they would be removed from ${access.gatewayUrl}`;
     requireYes(flags.yes, [...removalNames(removals), plan]);
   }

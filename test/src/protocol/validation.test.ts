@@ -30,6 +30,15 @@ describe("validate", () => {
     }
   });
 
+  test("a bound that is not allowed itself is told as such", () => {
+    const told = (schema: z.ZodType, size: number) =>
+      problemOf(z.object({ size: schema }), { size }).message;
+    expect(told(z.int().positive(), 0)).toBe("Expected 'size' to be more than 0, found 0");
+    expect(told(z.number().min(0), -1)).toBe("Expected 'size' to be at least 0, found -1");
+    expect(told(z.number().lt(1), 1)).toBe("Expected 'size' to be less than 1, found 1");
+    expect(told(z.number().max(1), 2)).toBe("Expected 'size' to be at most 1, found 2");
+  });
+
   test("a param is written as a path with indices in brackets", () => {
     const schema = z.object({ rows: z.array(z.object({ cells: z.array(z.int()) })) });
     const body = { rows: [{ cells: [] }, { cells: [1, 2, 3.5] }] };
