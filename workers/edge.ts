@@ -63,8 +63,12 @@ function route(method: "GET" | "POST", path: string, handle: Handler<EdgeContext
 
 /** Puts on an answer what every answer has. */
 function stamp(c: Context<EdgeContext>, headers: Headers): void {
-  for (const [name, value] of Object.entries(CORS_HEADERS)) headers.set(name, value);
+  // Whoever is no page has no use for them.
+  if (c.req.header("origin") !== undefined) {
+    for (const [name, value] of Object.entries(CORS_HEADERS)) headers.set(name, value);
+  }
   if (c.req.method === "OPTIONS") return;
+  headers.append("vary", "origin");
   headers.set(CLIENT_HEADERS.requestId, c.var.requestId);
   for (const [name, value] of Object.entries(rateHeaders(c.var.record?.standings ?? {}))) {
     headers.set(name, value);

@@ -31,7 +31,8 @@ export const historyCommand: Command = {
   name: "history",
   synopsis: "[flags]",
   summary: "List the versions of the configuration",
-  help: `Lists the versions that one can go back to, newest first.
+  help: `Lists the versions that one can go back to, newest first. Who made one is told by the key, as TENANT/NAME;
+"bootstrap" is whoever had SLUICE_ADMIN_KEY, the one secret that needs no tenant.
 
 ${toHelpLines(HISTORY_FLAGS)}
 

@@ -87,7 +87,7 @@ const list = verb({
 
 const create = verb({
   name: "create",
-  summary: "Make a new key, which is shown once",
+  summary: "Make a new key, which is shown once; with --json it is apiKey, and key tells of it",
   words: ["TENANT", "NAME"],
   flags: ADMIN_FLAGS.extend({
     scopes: listFlag("SCOPES", `What it may do: ${KEY_SCOPES.join(",")} (inference,usage)`),
