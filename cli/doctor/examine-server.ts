@@ -61,7 +61,7 @@ export async function examineServer(
   if (ours === "gateway") return { ...NOTHING, isGateway: true, label: LABELS.gateway, models };
   if (engine === undefined) return { ...NOTHING, label: "no server with the OpenAI API", models };
   const answer = options.asksAnswer
-    ? await answerOfModel(access, options.modelId ?? models[0]?.modelId)
+    ? await answerOfModel(access, options.modelId ?? models[0]?.modelId, ours === "engine")
     : undefined;
   const told = { engine, models, ...(answer !== undefined && { answer }) };
   if (engine === "sluice") {
@@ -139,9 +139,10 @@ function wantedToken(ours: SluiceServer | undefined): string {
 async function answerOfModel(
   access: ServerAccess,
   modelId: string | undefined,
+  isOurs: boolean,
 ): Promise<AnswerFindings> {
   if (modelId === undefined) return { kind: "failed", reason: "it lists no model: give --model" };
-  return tryAnswer(access, modelId);
+  return tryAnswer(access, modelId, isOurs);
 }
 
 async function readSignals(

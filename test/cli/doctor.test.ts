@@ -175,6 +175,12 @@ describe("sluice doctor", () => {
     );
     expect(answered.exitCode).toBe(0);
     expect(answered.stdout).toContain("yes      ends its stream with [DONE]");
+    // Those that `sluice up` starts serve nobody without it; others are sent nothing of ours.
+    expect(server?.headers.at(-1)?.["x-gw-cache-salt"]).toMatch(/.{16}/);
+    await doctor({ ...VLLM, "/v1/chat/completions": `${HELLO}${DONE}` }, "--ask");
+    for (const headers of server?.headers ?? []) {
+      expect(Object.keys(headers)).not.toContain("x-gw-cache-salt");
+    }
     const failed = await doctor(
       { ...CARDS, ...ENGINE, "/v1/chat/completions": missing },
       "--ask",
