@@ -15,7 +15,6 @@ import type { KeyScope } from "../../src/tenants/key-scope.ts";
 import { authenticate, authenticateAdmin, verifyBearer } from "../../workers/auth.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { GatewayError } from "../../workers/gateway-error.ts";
-import { ACCESS_FRESH_MS } from "../../src/tenants/access-cache.ts";
 import { settingsOf } from "../../workers/settings.ts";
 import type { KeyWish } from "./support/configuration.ts";
 import { aLiveConfiguration, applyConfiguration, tearDirectory } from "./support/configuration.ts";
