@@ -60,7 +60,10 @@ function* differences(before: unknown, after: unknown, path: string): Generator<
   if (old !== undefined && now !== undefined) {
     const told = [...memberDifferences(old, now, path)];
     // What has no members, or the same in another order, is told as a whole.
-    if (told.length > 0) return yield* told;
+    if (told.length > 0) {
+      yield* told;
+      return;
+    }
   }
   yield {
     path,

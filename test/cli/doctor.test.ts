@@ -38,6 +38,21 @@ const VLLM = {
     "vllm:num_requests_running 3\nvllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc 0.25\n",
 };
 
+const refusal = (code: "missing_api_key" | "invalid_api_key") => ({
+  status: 401,
+  body: JSON.stringify({ error: { code, message: ERRORS[code].message } }),
+});
+const CARDS = {
+  "/v1/models": {
+    data: [
+      { id: "tiny", owned_by: "sluice", max_model_len: 2048 },
+      { id: "alias", owned_by: "sluice", max_model_len: 2048, root: "tiny" },
+    ],
+  },
+};
+const GATEWAY = { "/health": { status: "serving", server: "sluice-gateway" } };
+const ENGINE = { "/health": { status: "serving" } };
+
 describe("sluice doctor", () => {
   test("tells which engine it is and what it says of itself, and writes the configuration", async () => {
     const { exitCode, stdout, stderr } = await doctor(VLLM);
@@ -135,21 +150,6 @@ describe("sluice doctor", () => {
       (await runRecorded("doctor", "http://a:1", "--token-env", "NOBODY_SET_IT")).exitCode,
     ).toBe(2);
   });
-
-  const refusal = (code: "missing_api_key" | "invalid_api_key") => ({
-    status: 401,
-    body: JSON.stringify({ error: { code, message: ERRORS[code].message } }),
-  });
-  const CARDS = {
-    "/v1/models": {
-      data: [
-        { id: "tiny", owned_by: "sluice", max_model_len: 2048 },
-        { id: "alias", owned_by: "sluice", max_model_len: 2048, root: "tiny" },
-      ],
-    },
-  };
-  const GATEWAY = { "/health": { status: "serving", server: "sluice-gateway" } };
-  const ENGINE = { "/health": { status: "serving" } };
 
   test("tells a gateway of ours from an engine of ours, with a key of it and without", async () => {
     for (const models of [CARDS, { "/v1/models": refusal("missing_api_key") }]) {

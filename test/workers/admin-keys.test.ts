@@ -48,6 +48,17 @@ async function holderOf(apiKey: string, nowMs = Date.now(), scope: KeyScope = "i
 const rotate = (key: string, body: object = {}) =>
   tellAdmin(`${KEYS}/${key}/rotate`, { method: "POST", body });
 
+/** What the Directory keeps of those who went. */
+const keptOfDeparted = () =>
+  runInDurableObject(directory(), (_object, { storage: { sql } }) => ({
+    departed: sql.exec<{ n: number }>("SELECT COUNT(*) AS n FROM departed_keys").one().n,
+    lives: sql.exec("SELECT tenant_id, since_version, life FROM tenant_lives").toArray(),
+  }));
+
+/** SQL that has a table `n` of the numbers from 1 to `count`. */
+const countingTo = (count: number) =>
+  `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
+
 const laterMs = (count: number) => Date.now() + count * ACCESS_FRESH_MS;
 
 describe("POST /admin/v1/tenants/{tenant}/keys", () => {
@@ -283,11 +294,6 @@ describe("an issued key", () => {
   test("that went with its tenant waits until no version has the tenant any more", async () => {
     await applyConfiguration(aLiveConfiguration());
     await createKey();
-    const kept = () =>
-      runInDurableObject(directory(), (_object, { storage: { sql } }) => ({
-        departed: sql.exec<{ n: number }>("SELECT COUNT(*) AS n FROM departed_keys").one().n,
-        lives: sql.exec("SELECT tenant_id, since_version, life FROM tenant_lives").toArray(),
-      }));
     const tenants = [{ tenantId: aTenant("other") }];
     const withContext = (contextTokens: number) =>
       applyConfiguration(aLiveConfiguration({ tenants, keys: [], model: { contextTokens } }));
@@ -295,9 +301,9 @@ describe("an issued key", () => {
       // oxlint-disable-next-line no-await-in-loop -- one version after the other
       await withContext(version);
     }
-    expect((await kept()).departed).toBe(1);
+    expect((await keptOfDeparted()).departed).toBe(1);
     await withContext(1);
-    expect(await kept()).toEqual({
+    expect(await keptOfDeparted()).toEqual({
       departed: 0,
       lives: [{ tenant_id: "other", since_version: 2, life: 2 }],
     });
@@ -311,13 +317,13 @@ describe("an issued key", () => {
     const tenants = [{ tenantId: aTenant("other") }];
     await applyConfiguration(aLiveConfiguration({ tenants, keys: [] }));
     await runInDurableObject(directory(), (_object, { storage: { sql } }) => {
-      const many = (count: number) =>
-        `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
       sql.exec(
-        `${many(ISSUED_KEYS_MAX - 1)} INSERT INTO departed_keys
+        `${countingTo(ISSUED_KEYS_MAX - 1)} INSERT INTO departed_keys
           SELECT 'id-' || i, 'key', 'tenant-a', 'name-' || i, '{}', '', 0, '', 1 FROM n`,
       );
-      sql.exec(`${many(200_000)} INSERT INTO key_endings SELECT 'end-' || i, 0, ${DAY_MS} FROM n`);
+      sql.exec(
+        `${countingTo(200_000)} INSERT INTO key_endings SELECT 'end-' || i, 0, ${DAY_MS} FROM n`,
+      );
     });
     const path = "/tenants/other/keys";
     const answer = await tellAdmin(path, { method: "POST", body: { name: "one" } });
