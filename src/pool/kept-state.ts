@@ -10,7 +10,7 @@ export const POOL_STATE_FORMAT = 1;
 /** What is older says nothing of how things are. */
 const KEPT_MS_MAX = 3_600_000;
 /** Below the two megabytes of a stored value, also where names are not of one byte a character. */
-export const KEPT_CHARACTERS_MAX = 600_000;
+const KEPT_CHARACTERS_MAX = 600_000;
 
 interface KeptState {
   readonly format: number;
