@@ -22,8 +22,8 @@ const PoolStatus = z.object({
     z.object({
       endpointUrl: z.string(),
       state: z.string(),
-      health: z.string(),
-      outstanding: z.int(),
+      health: z.string().optional(),
+      outstanding: z.int().optional(),
     }),
   ),
 });

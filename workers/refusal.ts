@@ -129,8 +129,9 @@ function unattainableProblem(
 ): Problem {
   const { code, promptTokens = 0 } = rejection;
   const firstToken =
-    `The prompt of about ${promptTokens} tokens takes ${predictedMsOf(rejection)} ms to its ` +
-    "first token even on an idle replica: expected";
+    // Nobody here has counted them, and of a short prompt the guess is a large part.
+    `The prompt, at a guess from its length ${promptTokens} tokens, takes ` +
+    `${predictedMsOf(rejection)} ms to its first token even on an idle replica: expected`;
   const limitMs = ttftLimitMs(promise.targets, promptTokens);
   const isLate = isStreamed && (rejection.predictedWaitMs ?? 0) > limitMs;
   return {

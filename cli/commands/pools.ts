@@ -32,7 +32,7 @@ const list = verb({
       const cells = [pool.poolId, stateOf(pool), countText(pool.queued), countText(pool.leases)];
       if (pool.replicas.length === 0) return [[...cells, "-", "-", "-", "-"]];
       return pool.replicas.map(({ endpointUrl, state, health, outstanding }) => {
-        return [...cells, endpointUrl, state, health, String(outstanding)];
+        return [...cells, endpointUrl, state, health ?? "-", countText(outstanding)];
       });
     });
     const heads = ["pool", "state", "waiting", "running", "replica", "state", "health", "running"];

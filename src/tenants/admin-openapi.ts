@@ -91,7 +91,8 @@ const ROUTES: readonly AdminRoute[] = [
   {
     method: "delete",
     path: "/tenants/{tenant}",
-    summary: "Remove a tenant with its keys, until a rollback brings both back",
+    summary:
+      "Remove a tenant with its keys, those that were issued to it too. A rollback alone brings them back, not who gets the name",
     query: requests.RemovalQuery,
     answer: answers.TenantApplied,
   },

@@ -1,10 +1,10 @@
 import * as z from "zod";
-import { ENGINES, isEngine } from "../protocol/engine-kind.ts";
+import { ENGINES } from "../protocol/engine-kind.ts";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
 import { amountNotation, boundedDurationNotation, ModelName, Name } from "./file-notations.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import { PRICE_MICROS_MAX } from "./model-price.ts";
-import { countNotation, notation, section, textNotation } from "./notation.ts";
+import { choiceNotation, countNotation, notation, section, textNotation } from "./notation.ts";
 import { isSecretName } from "./secret-name.ts";
 
 const {
@@ -43,11 +43,7 @@ export const ModelSection = section({
 });
 export type ModelSection = z.infer<typeof ModelSection>;
 
-const EngineName = notation(
-  `one of ${ENGINES.join(", ")}`,
-  (found) => (isEngine(found) ? found : undefined),
-  { enum: [...ENGINES] },
-);
+const EngineName = choiceNotation(ENGINES);
 
 export const ReplicaSection = section({
   url: textNotation(

@@ -4,7 +4,7 @@ import { PoolId, ReplicaId } from "../../src/protocol/ids.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
-import { GatewayError } from "../gateway-error.ts";
+import { unknownThing } from "../unknown-thing.ts";
 
 /** `/admin/v1/pools`: tells how a pool is and what it decided, and does maintenance. */
 export const poolRoutes = new Hono<EdgeContext>()
@@ -47,8 +47,7 @@ async function drainReplica(c: Context<EdgeContext>, isDrained: boolean): Promis
     replicaId.success &&
     (await c.env.POOLS.getByName(poolId).drain(poolId, replicaId.data, isDrained));
   if (!isKnown) {
-    const message = `The pool '${poolId}' has no replica of that URL`;
-    throw new GatewayError({ code: "not_found", message, param: "replica" });
+    throw unknownThing("replica", c.req.param("replica"));
   }
   return c.json({ poolId, replicaId: replicaId.data, isDrained });
 }
@@ -67,7 +66,7 @@ async function knownPoolOf(c: Context<EdgeContext>): Promise<PoolId> {
   const poolId = PoolId.safeParse(c.req.param("pool"));
   const { poolIds } = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).summary();
   if (!poolId.success || !poolIds.includes(poolId.data)) {
-    throw new GatewayError({ code: "not_found" });
+    throw unknownThing("pool", c.req.param("pool"));
   }
   return poolId.data;
 }
