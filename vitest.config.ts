@@ -18,7 +18,7 @@ export default defineConfig({
         test: {
           name: "node",
           include: [
-            "test/{architecture,security-table}.test.ts",
+            "test/{architecture,constant-time,security-table}.test.ts",
             "test/{src,gpu-backend,simulator,simulation,cli}/**/*.test.ts",
           ],
           exclude: [PROMISES],

@@ -137,7 +137,7 @@ function unattainableProblem(
   return {
     code,
     message: isLate
-      ? `${firstToken} at most the target of ${Math.floor(limitMs)} ms`
+      ? `${firstToken} at most the target of ${Number(limitMs.toFixed(2))} ms`
       : `${firstToken} the answer to end within its target`,
     param: operation.promptParameter,
   };

@@ -1,27 +1,22 @@
-import * as z from "zod";
 import type { SloReport } from "../admin-client.ts";
 import { fetchSlo } from "../admin-client.ts";
 import { ADMIN_ENVIRONMENT, ADMIN_FLAGS, findGateway } from "../admin-flags.ts";
 import type { Command, Terminal } from "../command.ts";
 import { EXIT_CODES } from "../command.ts";
-import { FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
+import { flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 
 const FLAGS = ADMIN_FLAGS.extend({
   json: flagSwitch("Print a line of JSON for each tenant"),
-  tenant: z
-    .string()
-    .optional()
-    .register(FLAG_HELP, { valueName: "TENANT", meaning: "Tell of this tenant only" }),
 });
 
 /** `sluice slo`: tells how the promises to tenants are kept. */
 export const sloCommand: Command = {
   name: "slo",
-  synopsis: "[flags]",
+  synopsis: "[TENANT] [flags]",
   summary: "Tell how the promises to tenants are kept",
-  help: `Asks the gateway how each tenant's promises were kept over 5 minutes, an hour and 30 days: the share
-that met every target with its exact 95 % interval, how fast the error budget is spent and what is left
-of it, what was refused and why, and what misses were made of.
+  help: `Asks the gateway how each tenant's promises, or those to TENANT, were kept over 5 minutes, an hour and 30
+days: the share that met every target with its exact 95 % interval, how fast the error budget is spent and what
+is left of it, what was refused and why, and what misses were made of.
 
 ${toHelpLines(FLAGS)}
 
@@ -30,9 +25,9 @@ ${ADMIN_ENVIRONMENT}`,
 };
 
 async function runSlo(words: readonly string[], terminal: Terminal): Promise<number> {
-  const { values: flags } = parseWords(words, FLAGS, 0);
+  const { values: flags, positionals } = parseWords(words, FLAGS, 1);
   const { access } = findGateway(flags);
-  const reports = await fetchSlo(access, flags.tenant);
+  const reports = await fetchSlo(access, positionals[0]);
   if (flags.json) {
     for (const report of reports) terminal.print(JSON.stringify(report));
   } else {

@@ -208,7 +208,7 @@ const change = verb({
     const body = { tenant, ...optionsOf(flags) };
     const asked = callAdmin(access, pathOf(tenantId), TenantApplied, { method: "PATCH", body });
     const applied = await inFlags(asked, FIELDS);
-    const lines = [`${tenantId} is as of ${appliedText(applied)}`];
+    const lines = [`${tenantId} is changed as of ${appliedText(applied)}`];
     return { lines, json: applied };
   },
 });

@@ -32,6 +32,12 @@ describe("provideSecrets()", () => {
   );
 });
 
+test("all secrets that are refused are named at once", () => {
+  const provide = () =>
+    provideSecrets({ SLUICE_KEY_PEPPER: "short", SLUICE_ADMIN_KEY: "", SLUICE_CACHE_MASTER: "é" });
+  expect(provide).toThrow(/^SLUICE_KEY_PEPPER .*\nSLUICE_CACHE_MASTER .*\nSLUICE_ADMIN_KEY .*$/);
+});
+
 describe("a secret in a file", () => {
   const folder = createRunFolder();
   afterAll(() => folder.remove());
