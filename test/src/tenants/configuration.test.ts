@@ -356,7 +356,7 @@ describe("parseConfiguration()", () => {
   test.each([
     ["models.tiny.context", 0, "a number of tokens"],
     ["models.tiny.context", 1.5, "a number of tokens"],
-    ["models.tiny.pool", ["local"], "a name"],
+    ["models.tiny.pool", ["local"], "the name of a pool"],
     ["models.tiny.upstream", "", "a name"],
     ["pools.local.queue_max", 10_001, "a number of requests from 0 to 10000"],
     ["pools.local.queue_max", "-1", "a number of requests from 0 to 10000"],
