@@ -40,7 +40,7 @@ test(
         model: "sluice-tiny",
         parameters: 5401856,
         precision: "int8",
-        runtime: expect.stringContaining("onnxruntime-web"),
+        runtime: "own kernels (wasm)",
         kvBlocks: 256,
         readyMs: expect.any(Number),
       }),
