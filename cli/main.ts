@@ -4,6 +4,7 @@ import * as z from "zod";
 import type { Command, Terminal } from "./command.ts";
 import { CommandFailure, EXIT_CODES, WrongUse } from "./command.ts";
 import { applyCommand } from "./commands/apply.ts";
+import { benchCommand } from "./commands/bench.ts";
 import { buildCommand } from "./commands/build.ts";
 import { checkCommand } from "./commands/check.ts";
 import { doctorCommand } from "./commands/doctor.ts";
@@ -29,6 +30,7 @@ const COMMANDS: readonly Command[] = [
   usageCommand,
   hashKeyCommand,
   doctorCommand,
+  benchCommand,
   schemaCommand,
   sloCommand,
   buildCommand,
