@@ -9,6 +9,7 @@ import { buildCommand } from "./commands/build.ts";
 import { checkCommand } from "./commands/check.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
+import { replayCommand } from "./commands/replay.ts";
 import { schemaCommand } from "./commands/schema.ts";
 import { sloCommand } from "./commands/slo.ts";
 import { diffCommand, historyCommand, rollbackCommand } from "./commands/history.ts";
@@ -31,6 +32,7 @@ const COMMANDS: readonly Command[] = [
   hashKeyCommand,
   doctorCommand,
   benchCommand,
+  replayCommand,
   schemaCommand,
   sloCommand,
   buildCommand,

@@ -6,8 +6,7 @@ import { LeaseId, ReplicaId } from "../src/protocol/ids.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
 import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
 import type { Policy, PolicyReplica, PolicyRequest } from "./policies/policy.ts";
-import { chainKeyAt, chainLength, NO_CHAIN } from "../src/protocol/prompt-chain.ts";
-import { BYTES_PER_TOKEN } from "./prompt-shape.ts";
+import { policyRequestOf } from "./policies/policy-request-of.ts";
 import type { World } from "./world.ts";
 
 /** A replica as the policy is told of it. */
@@ -75,7 +74,7 @@ export class PolicyDispatcher implements Dispatcher {
     const open = [...this.#replicas.values()].filter(
       ({ isConnected, replicaId }) => isConnected && !offer.excludedReplicaIds.includes(replicaId),
     );
-    const request = toPolicyRequest(offer);
+    const request = policyRequestOf(offer);
     const moment = { nowMs: this.#world.nowMs, random: this.#random };
     const verdict = this.#policy.choose(request, open.map(toPolicyReplica), moment);
     if (verdict.kind === "reject") {
@@ -125,22 +124,6 @@ export class PolicyDispatcher implements Dispatcher {
     };
     this.#listener.dispatched(requestId, leaseId, dispatch);
   }
-}
-
-function toPolicyRequest({
-  requestId,
-  tenantId,
-  promptBytes,
-  chain,
-  route = "",
-}: Offer): PolicyRequest {
-  const promptTokens = promptBytes / BYTES_PER_TOKEN;
-  const { blockRatio } = chain ?? NO_CHAIN;
-  const prefixes = Array.from({ length: chainLength(chain ?? NO_CHAIN) }, (_, index) => ({
-    key: chainKeyAt(chain ?? NO_CHAIN, index),
-    tokens: (index + 1) * blockRatio * promptTokens,
-  }));
-  return { requestId, tenantId, promptTokens, route, prefixes };
 }
 
 function toPolicyReplica({ replicaIndex, outstanding, report }: KnownReplica): PolicyReplica {
