@@ -2,7 +2,7 @@ import { copyState } from "../../src/base/plain-state.ts";
 import { seededRandom } from "../../src/base/random.ts";
 import type { Mechanisms } from "../../src/pool/mechanisms.ts";
 import { ALL_MECHANISMS } from "../../src/pool/mechanisms.ts";
-import type { Offer, Outcome } from "../../src/pool/offer.ts";
+import type { Offer } from "../../src/pool/offer.ts";
 import { Pool } from "../../src/pool/pool.ts";
 import { CacheAware } from "../../simulator/policies/cache-aware.ts";
 import {
@@ -25,8 +25,6 @@ export type OfferVerdict =
 /** Decides beside a pool that goes its own way. */
 export interface Decider {
   decide(offer: Offer, live: Pool, nowMs: number): OfferVerdict;
-  /** A request that the live pool had dispatched has ended. */
-  ended(offer: Offer, outcome: Outcome): void;
 }
 
 const POLICIES = {
@@ -74,8 +72,6 @@ class PoolDecider implements Decider {
     });
     return verdictIn(pool.offer(offer, nowMs), offer);
   }
-
-  ended(): void {}
 }
 
 /** A published policy, which is told what the live pool knows of its replicas. */
@@ -105,15 +101,11 @@ class PolicyDecider implements Decider {
       ];
     });
     const moment = { nowMs, random: this.#random };
-    const verdict = this.#policy.choose(policyRequestOf(offer), open, moment);
+    const verdict = this.#policy.choose(policyRequestOf(offer, nowMs), open, moment);
     if (verdict.kind === "reject") return { kind: "reject", reason: "its own rule" };
+    if (verdict.kind === "wait") return verdict;
     const chosen = open.find(({ replicaIndex }) => replicaIndex === verdict.replicaIndex);
     return { kind: "dispatch", replicaId: chosen?.replicaId ?? "unknown" };
-  }
-
-  ended(offer: Offer, { kind, attainment }: Outcome): void {
-    const isGood = kind === "completed" && attainment?.kind === "good";
-    this.#policy.ended?.(policyRequestOf(offer), { isGood });
   }
 }
 

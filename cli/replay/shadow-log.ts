@@ -1,6 +1,5 @@
 import { copyState } from "../../src/base/plain-state.ts";
 import type { WrittenDecisions } from "../../src/pool/decision-lines.ts";
-import type { Offer } from "../../src/pool/offer.ts";
 import type { PoolEffect } from "../../src/pool/pool-effect.ts";
 import { callPool } from "../../src/pool/pool-call.ts";
 import { Pool } from "../../src/pool/pool.ts";
@@ -52,11 +51,11 @@ export function shadowLog({ epoch, records }: WrittenDecisions, decider: Decider
   const seen: ShadowedOffer[] = [];
   for (const record of records) {
     const live = new Pool({ epoch, startedAtMs: 0, seed: 0, state: copyState(record.snapshot) });
-    const open = new Map<string, { readonly shadowed: ShadowedOffer; readonly offer: Offer }>();
+    const open = new Map<string, ShadowedOffer>();
     const leases = new Map<string, string>();
     for (const { call, nowMs, effects } of record.calls) {
       if (call.kind === "offer") {
-        const shadowed = {
+        const shadowed: ShadowedOffer = {
           atMs: nowMs,
           requestId: call.offer.requestId,
           tenantId: call.offer.tenantId,
@@ -64,7 +63,7 @@ export function shadowLog({ epoch, records }: WrittenDecisions, decider: Decider
           live: verdictIn([...effects], call.offer),
         };
         seen.push(shadowed);
-        open.set(call.offer.requestId, { shadowed, offer: call.offer });
+        open.set(call.offer.requestId, shadowed);
       }
       callPool(live, call, nowMs);
       noteLeases(effects, leases);
@@ -73,9 +72,8 @@ export function shadowLog({ epoch, records }: WrittenDecisions, decider: Decider
       leases.delete(call.leaseId);
       if (ended === undefined || call.outcome.attainment === undefined) continue;
       const { kind } = call.outcome.attainment;
-      ended.shadowed.ending = kind === "excluded" ? "other" : kind;
-      decider.ended(ended.offer, call.outcome);
-      open.delete(ended.shadowed.requestId);
+      ended.ending = kind === "excluded" ? "other" : kind;
+      open.delete(ended.requestId);
     }
   }
   return toReport(seen);

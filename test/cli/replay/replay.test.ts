@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { deciderOf } from "../../../cli/replay/deciders.ts";
+import { deciderOf, verdictIn } from "../../../cli/replay/deciders.ts";
 import { shadowLog } from "../../../cli/replay/shadow-log.ts";
 import { decodeDecisions, encodeDecisions } from "../../../src/pool/decision-lines.ts";
 import { DecisionLog } from "../../../src/pool/decision-log.ts";
@@ -127,6 +127,18 @@ describe("shadowLog()", () => {
     ]);
     expect(report.differing).toMatchObject([{ requestId: "late", live: { kind: "reject" } }]);
     expect(report.byTenant).toEqual({ "tenant-a": { offers: 2, agreed: 1 } });
+  });
+
+  test("takes another's refusal for no verdict on the offer that led to it", () => {
+    const offer = anOffer("waits");
+    const rejection = {
+      code: "server_is_overloaded",
+      reason: "queue-full",
+      predictedWaitMs: 1,
+    } as const;
+    const effect = { kind: "reject", requestId: anOffer("other").requestId } as const;
+    const refused = { ...effect, rejection: { ...rejection, retryAfterMs: 1, promptTokens: 1 } };
+    expect(verdictIn([refused], offer)).toEqual({ kind: "wait" });
   });
 
   test("shows policies what is outstanding where", () => {
