@@ -9,6 +9,7 @@ import { buildCommand } from "./commands/build.ts";
 import { checkCommand } from "./commands/check.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
+import { planCommand } from "./commands/plan.ts";
 import { replayCommand } from "./commands/replay.ts";
 import { schemaCommand } from "./commands/schema.ts";
 import { sloCommand } from "./commands/slo.ts";
@@ -33,6 +34,7 @@ const COMMANDS: readonly Command[] = [
   doctorCommand,
   benchCommand,
   replayCommand,
+  planCommand,
   schemaCommand,
   sloCommand,
   buildCommand,

@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
-import { openTrace } from "../../simulator/traces/open-trace.ts";
+import { readTrace } from "../read-trace.ts";
 import type { BenchFlags } from "../bench/bench-flags.ts";
 import { BENCH_FLAGS, joinGoals } from "../bench/bench-flags.ts";
 import { COMPARE_FLAGS, tellComparison } from "../bench/tell-comparison.ts";
@@ -148,7 +148,7 @@ async function runOnce(bench: Bench, rate: number): Promise<LoadResult> {
     arrivals:
       trace === undefined
         ? drawArrivals(tenants, draw)
-        : playTrace(openTrace(trace, { requestsMax: REQUESTS_MAX }), tenants, {
+        : playTrace(readTrace(trace, { requestsMax: REQUESTS_MAX }), tenants, {
             speed: flags.speed,
             durationMs: flags.duration,
           }),

@@ -129,7 +129,7 @@ describe("sluice bench", () => {
       "--burstiness",
       "inf",
       "--timeout",
-      "300ms",
+      "2s",
       "--goodput",
       "ttft:500",
     ];
