@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as z from "zod";
 import { CommandFailure, WrongUse } from "../cli/command.ts";
-import { countFlag, FLAG_HELP, flagSwitch } from "../cli/flags.ts";
+import { countFlag, FLAG_HELP, flagSwitch, listFlag } from "../cli/flags.ts";
 import { svgChart } from "../cli/report/svg-chart.ts";
 import { seededRandom } from "../src/base/random.ts";
 import { bootstrapInterval } from "../simulator/statistics.ts";
@@ -20,8 +20,10 @@ import { loadOf, LOADS, troubles } from "./support/policy-scenarios.ts";
 import { runProgram } from "./support/run-program.ts";
 
 const FLAGS = z.object({
-  seeds: countFlag({ min: 1, max: 100, default: 3 }, "How many seeds each figure is over"),
-  seconds: countFlag({ min: 2, max: 600, default: 10 }, "How long each run is measured"),
+  seeds: countFlag({ min: 1, max: 100, default: 20 }, "How many seeds each figure is over"),
+  seconds: countFlag({ min: 2, max: 600, default: 6 }, "How long each run is measured"),
+  only: listFlag("NAMES", "Of the experiments these alone; of all, by their names, see --list"),
+  list: flagSwitch("Name the experiments and do nothing"),
   resume: z.string().min(1).optional().register(FLAG_HELP, {
     valueName: "FILE",
     meaning: "Keep what runs come to in this file, and go on from it",
@@ -60,10 +62,13 @@ function runBenchmark(flags: Flags): string {
   if (flags.check && flags.resume !== undefined) {
     throw new WrongUse("--check: Expected without --resume, which would check nothing");
   }
-  const kept = new KeptOutcomes(flags.resume, flags["minutes-max"]);
   const length = { warmUpMs: WARM_UP_MS, measuredMs: flags.seconds * 1000 };
+  const all = [...LOADS.map(loadOf), ...troubles(length)];
+  if (flags.list) return all.map(({ id, name }) => `${id}: ${name}`).join("\n");
+  const scenarios = chosenOf(all, flags.only);
+  const left = all.filter((scenario) => !scenarios.includes(scenario));
+  const kept = new KeptOutcomes(flags.resume, flags["minutes-max"]);
   const tuned = tune(kept, length);
-  const scenarios = [...LOADS.map(loadOf), ...troubles(length)];
   const rowsOf = new Map(
     scenarios.map((scenario) => {
       console.error(scenario.name);
@@ -78,7 +83,7 @@ function runBenchmark(flags: Flags): string {
     }),
   );
   const sections = [...rowsOf].flatMap(([scenario, rows]) => sectionOf(scenario, rows));
-  const text = [...headOf(flags, tuned), ...sections, ""].join("\n");
+  const text = [...headOf(flags, tuned), ...sections, ...leftOf(left), ""].join("\n");
   const picture = pictureOf(rowsOf);
   if (flags.write) {
     writeFileSync(FILE, text);
@@ -93,6 +98,28 @@ function runBenchmark(flags: Flags): string {
       throw new CommandFailure(`${file} comes out otherwise`);
   }
   return "The committed table and its picture come out again, byte for byte";
+}
+
+function chosenOf(all: readonly Scenario[], wanted: readonly string[] | undefined): Scenario[] {
+  const unknown = wanted?.find((id) => !all.some((scenario) => scenario.id === id));
+  if (unknown !== undefined) {
+    const names = all.map(({ id }) => id).join(", ");
+    throw new WrongUse(`--only: Expected of ${names}, found "${unknown}"`);
+  }
+  return all.filter(({ id }) => wanted?.includes(id) ?? true);
+}
+
+/** What the table does not have is said in it. */
+function leftOf(left: readonly Scenario[]): string[] {
+  if (left.length === 0) return [];
+  return [
+    "",
+    "## Not run",
+    "",
+    "`--only` left these out; without it they are made as well:",
+    "",
+    ...left.map(({ id, name }) => `- \`${id}\`: ${name}`),
+  ];
 }
 
 /** Of each policy the setting that is best at twice the load, by the same measure as the table's. */
@@ -127,11 +154,12 @@ function isBetter(a: Row, b: Row): boolean {
 }
 
 function headOf(flags: Flags, tuned: readonly Contender[]): string[] {
+  const only = flags.only === undefined ? "" : ` --only ${flags.only.join(",")}`;
   const knobs = tuned.filter(({ knob }) => knob !== "").map(({ name, knob }) => `${name} ${knob}`);
   return [
     "# Policies compared in simulation",
     "",
-    `\`npm run bench -- --seeds ${flags.seeds} --seconds ${flags.seconds} --write\` made this; \`--check\` instead of \`--write\` makes it again, byte for byte.`,
+    `\`npm run bench -- --seeds ${flags.seeds} --seconds ${flags.seconds}${only} --write\` made this; \`--check\` instead of \`--write\` makes it again, byte for byte.`,
     "",
     "![good cost by load](policies.svg)",
     "",
@@ -183,18 +211,18 @@ function sectionOf(scenario: Scenario, rows: readonly Row[]): string[] {
 }
 
 function pictureOf(rowsOf: ReadonlyMap<Scenario, readonly Row[]>): string {
-  const byLoad = [...rowsOf].slice(0, LOADS.length).map(([, rows]) => rows);
-  const names = byLoad[0]?.map(({ contender }) => contender.name) ?? [];
+  const byLoad = LOADS.flatMap((load) => {
+    const found = [...rowsOf].find(([{ id }]) => id === loadOf(load).id);
+    return found === undefined ? [] : [{ load, rows: found[1] }];
+  });
+  const names = byLoad[0]?.rows.map(({ contender }) => contender.name) ?? [];
   const { source } = svgChart({
     title: "Good cost by load",
     xLabel: "load, of what least outstanding sustains",
     yLabel: "%",
     series: names.map((name, index) => ({
       name: name === OURS ? "Sluice" : name,
-      points: byLoad.map((rows, load) => [
-        LOADS[load] ?? 0,
-        100 * (rows[index]?.goodCostRatio ?? NaN),
-      ]),
+      points: byLoad.map(({ load, rows }) => [load, 100 * (rows[index]?.goodCostRatio ?? NaN)]),
     })),
   });
   return source.replace(

@@ -62,8 +62,10 @@ export class PolicyDispatcher implements Dispatcher {
   connected(hello: ReplicaHello): void {
     const replicaId = ReplicaId.parse(hello.endpointUrl);
     const known = this.#replicas.get(replicaId);
-    if (known !== undefined) known.isConnected = true;
-    else {
+    if (known !== undefined) {
+      known.isConnected = true;
+      known.report = undefined;
+    } else {
       const replicaIndex = this.#replicas.size;
       const fresh = { replicaId, replicaIndex, isConnected: true, outstanding: 0 };
       this.#replicas.set(replicaId, { ...fresh, report: undefined });
@@ -72,7 +74,8 @@ export class PolicyDispatcher implements Dispatcher {
 
   reported(replicaId: ReplicaId, report: ReplicaReport): void {
     const replica = this.#replicas.get(replicaId);
-    if (replica === undefined) return;
+    // One that has overtaken this one is newer.
+    if (replica === undefined || report.sequence <= (replica.report?.sequence ?? 0)) return;
     replica.report = report;
     this.#attend();
   }

@@ -1,8 +1,4 @@
 import type { Contender } from "./policy-run.ts";
-import { EXACT_RATES } from "./policy-scenarios.ts";
-
-const REPLICAS = 3;
-const oversubscribed = new Map([...EXACT_RATES].map(([tenant, rate]) => [tenant, 1.5 * rate]));
 
 /** One setting of each knob that is tried for a policy that has one. */
 function tried<Value extends number>(
@@ -35,14 +31,14 @@ export const CONTENDERS: readonly Contender[] = [
     outstandingMax,
   })),
   ...tried("request buckets, exact", "rate-bucket", [1, 10], (seconds) => ({
-    requestsPerMs: EXACT_RATES,
+    soldRatio: 1,
     burstMs: 1000 * seconds,
   })),
   ...tried("request buckets, 1.5× sold", "rate-bucket", [1, 10], (seconds) => ({
-    requestsPerMs: oversubscribed,
+    soldRatio: 1.5,
     burstMs: 1000 * seconds,
   })),
-  ...tried("AIMD limit", "aimd-limit", [40, 56], (each) => ({ initialLimit: each * REPLICAS })),
+  ...tried("AIMD limit", "aimd-limit", [40, 56], (limitOfEach) => ({ limitOfEach })),
   alone("cache-aware (SGLang)", "cache-aware"),
   ...tried("saturation shed (llm-d)", "saturation-shed", [0.25, 0.5, 1], (thresholdRatio) => ({
     thresholdRatio,

@@ -6,16 +6,25 @@ import { loadBasisOf, runExperiment } from "../../simulator/experiment.ts";
 import type { HardwareProfile } from "../../simulator/hardware-profile.ts";
 import type { PolicyName, PolicySettings } from "../../simulator/policies/reference-policies.ts";
 import { REFERENCE_POLICIES } from "../../simulator/policies/reference-policies.ts";
+import type { ReportFaults } from "../../simulator/replica-link.ts";
 import type { RequestRecord } from "../../simulator/request-record.ts";
+import type { LoadBasis } from "../../simulator/workloads/scenarios.ts";
+import { requestRates } from "../../simulator/workloads/scenarios.ts";
 import type { Workload } from "../../simulator/workloads/workload.ts";
 
 /** What happens: who asks for what, on which replicas, and what breaks. */
 export interface Scenario {
+  /** As a command line names it. */
+  readonly id: string;
   readonly name: string;
+  /** What a load of 1 is. */
+  readonly basis: LoadBasis;
   readonly profiles: readonly HardwareProfile[];
   readonly workload: Workload;
   readonly faults?: readonly Fault[];
   readonly clients?: ClientBehaviour;
+  readonly reportFaults?: ReportFaults;
+  readonly toldStepRatio?: number;
   /** The tenant that makes the trouble; the others are its victims. */
   readonly culprit?: string;
 }
@@ -26,7 +35,15 @@ export interface Contender {
   readonly policy: PolicyName | "sluice";
   /** As it is written beside its name. */
   readonly knob: string;
-  readonly settings: Partial<PolicySettings>;
+  readonly settings: Settings;
+}
+
+/** Settings that do not depend on the size of the pool. */
+interface Settings extends Partial<Omit<PolicySettings, "requestsPerMs" | "initialLimit">> {
+  /** How much of its part of the pool each tenant is let have. */
+  readonly soldRatio?: number;
+  /** At how many requests on each replica the limit of the whole pool begins. */
+  readonly limitOfEach?: number;
 }
 
 /** How long each run is. */
@@ -78,7 +95,7 @@ export function outcomeOf(
   contender: Contender,
   { seed, length }: { readonly seed: number; readonly length: RunLength },
 ): SeedOutcome {
-  const { profiles, workload, faults, clients } = scenario;
+  const { profiles, workload, faults, clients, reportFaults, toldStepRatio } = scenario;
   const { warmUpMs, measuredMs } = length;
   const createPolicy = policyOf(contender, scenario);
   const records: RequestRecord[] = [];
@@ -91,6 +108,8 @@ export function outcomeOf(
     engine: ENGINE,
     ...(faults !== undefined && { faults }),
     ...(clients !== undefined && { clients }),
+    ...(reportFaults !== undefined && { reportFaults }),
+    ...(toldStepRatio !== undefined && { toldStepRatio }),
     ...(createPolicy !== undefined && { createPolicy }),
     onRecord: (record) => records.push(record),
   });
@@ -148,18 +167,21 @@ const NOTHING: TenantCounts = {
 };
 
 /** `undefined` is the core. */
-function policyOf({ policy, settings }: Contender, { profiles, workload }: Scenario) {
+function policyOf({ policy, settings }: Contender, { profiles, workload, basis }: Scenario) {
   if (policy === "sluice") return undefined;
+  const { soldRatio = 1, limitOfEach = OUTSTANDING_MAX, ...given } = settings;
+  const tenants = workload.tenants.map(({ profile }) => profile);
+  const exact = requestRates(basis, tenants);
   const filled: PolicySettings = {
     requestsPerMs: new Map(
-      workload.tenants.map(({ profile, startsPerSecond }) => [
-        profile.name,
-        startsPerSecond / 1000,
-      ]),
+      tenants.map(({ name, sessions }) => {
+        const turns = sessions?.turnsMean ?? 1;
+        return [name, soldRatio * turns * (exact.get(name) ?? 0)];
+      }),
     ),
     outstandingMax: OUTSTANDING_MAX,
-    initialLimit: OUTSTANDING_MAX * profiles.length,
-    ...settings,
+    initialLimit: limitOfEach * profiles.length,
+    ...given,
   };
   return () => REFERENCE_POLICIES[policy](filled);
 }
