@@ -6,6 +6,7 @@ import { CommandFailure, EXIT_CODES, WrongUse } from "./command.ts";
 import { applyCommand } from "./commands/apply.ts";
 import { benchCommand } from "./commands/bench.ts";
 import { buildCommand } from "./commands/build.ts";
+import { calibrateCommand } from "./commands/calibrate.ts";
 import { checkCommand } from "./commands/check.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
@@ -35,6 +36,7 @@ const COMMANDS: readonly Command[] = [
   benchCommand,
   replayCommand,
   planCommand,
+  calibrateCommand,
   schemaCommand,
   sloCommand,
   buildCommand,

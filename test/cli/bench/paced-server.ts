@@ -48,6 +48,10 @@ export async function startPacedServer(
       response.end(JSON.stringify({ data: [{ id: modelId }] }));
       return;
     }
+    if (request.method !== "POST") {
+      response.writeHead(404).end();
+      return;
+    }
     void readAsked(request).then((one) => {
       asked.push(one);
       return give(answerTo(one, asked.length - 1), one, response);
