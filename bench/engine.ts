@@ -22,7 +22,7 @@ import { openSluice, type SluiceWay, STEP_PARTS } from "./engine/sluice-side.ts"
 import { measureParts } from "./engine/step-shares.ts";
 import { describeMachine } from "./support/machine.ts";
 import { runProgram } from "./support/run-program.ts";
-import { quantileOf } from "./support/statistics.ts";
+import { quantileOf } from "../simulator/statistics.ts";
 
 const FLAGS = z.object({
   model: z

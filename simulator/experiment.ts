@@ -12,6 +12,7 @@ import type { Policy } from "./policies/policy.ts";
 import { PolicyDispatcher } from "./policy-dispatcher.ts";
 import { PoolDispatcher } from "./pool-dispatcher.ts";
 import { priceOf, speedOf, SUSTAINABLE_RATIO } from "./reference-cost.ts";
+import type { ReportFaults } from "./replica-link.ts";
 import type { RequestRecord } from "./request-record.ts";
 import { Scorecard } from "./scorecard.ts";
 import type { SimulatedReplicaOptions } from "./simulated-replica.ts";
@@ -44,6 +45,10 @@ export interface ExperimentOptions {
   readonly timeouts?: GatewayTimeouts;
   /** Whether late first tokens are acted on: hedged, or tried elsewhere; they wait unless given. */
   readonly actsOnLateness?: boolean;
+  /** What happens to replicas' reports on their way. */
+  readonly reportFaults?: ReportFaults;
+  /** Replicas tell that each part of a step takes so many times as long as they found. */
+  readonly toldStepRatio?: number;
   /** Sees every verdict of this run. */
   readonly createWatch?: () => DispatchWatch;
   /** Is shown every request that has ended, counted or not. */
@@ -112,6 +117,8 @@ export function runExperiment(options: ExperimentOptions): ExperimentResult {
     ...(options.timeouts !== undefined && { timeouts: options.timeouts }),
     ...(options.actsOnLateness !== undefined && { actsOnLateness: options.actsOnLateness }),
     ...(options.engine !== undefined && { engine: options.engine }),
+    ...(options.reportFaults !== undefined && { reportFaults: options.reportFaults }),
+    ...(options.toldStepRatio !== undefined && { toldStepRatio: options.toldStepRatio }),
   });
   const { world, links, gateway } = simulation;
   for (const fault of options.faults ?? []) {

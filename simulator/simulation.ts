@@ -1,3 +1,5 @@
+import type { ReplicaReport } from "../src/protocol/engine-api.ts";
+import type { ReplicaId } from "../src/protocol/ids.ts";
 import { ModelId, TenantId } from "../src/protocol/ids.ts";
 import type { ClientBehaviour } from "./client.ts";
 import { Clients, PATIENT_CLIENTS } from "./client.ts";
@@ -25,6 +27,8 @@ export interface SimulationOptions {
   readonly engine?: Pick<SimulatedReplicaOptions, "policy" | "keepsTbt">;
   readonly clients?: ClientBehaviour;
   readonly reportFaults?: ReportFaults;
+  /** Replicas tell that each part of a step takes so many times as long as they found; 1 unless given. */
+  readonly toldStepRatio?: number;
   /** Of every message between isolate, pool and replica; 2 ms unless given. */
   readonly delayMs?: number;
   readonly tellsDeadlines?: boolean;
@@ -48,7 +52,7 @@ export class Simulation {
   readonly #clients: Clients;
 
   constructor(options: SimulationOptions) {
-    const { delayMs = DELAY_MS } = options;
+    const { delayMs = DELAY_MS, toldStepRatio = 1 } = options;
     const world = new World(options.seed);
     const gateway = new Gateway({
       world,
@@ -63,7 +67,8 @@ export class Simulation {
     const listener = {
       events: gateway.events.bind(gateway),
       connected: dispatcher.connected.bind(dispatcher),
-      reported: dispatcher.reported.bind(dispatcher),
+      reported: (replicaId: ReplicaId, report: ReplicaReport) =>
+        dispatcher.reported(replicaId, withSteps(report, toldStepRatio)),
       disconnected: dispatcher.disconnected.bind(dispatcher),
     };
     this.links = options.profiles.map((profile, index) => {
@@ -106,6 +111,22 @@ export class Simulation {
     this.gateway.dispatcher.checkInvariants();
     for (const { replica } of this.links) replica.checkInvariants();
   }
+}
+
+/** The same report by a replica that is wrong about its steps, and whose steps since then do not tell it so. */
+function withSteps(report: ReplicaReport, ratio: number): ReplicaReport {
+  if (ratio === 1) return report;
+  const { fixedMs, tokenMs, attendedPairMs, sequenceMs, kvTokenMs } = report.step;
+  return {
+    ...report,
+    step: {
+      fixedMs: fixedMs * ratio,
+      tokenMs: tokenMs * ratio,
+      attendedPairMs: attendedPairMs * ratio,
+      sequenceMs: sequenceMs * ratio,
+      kvTokenMs: kvTokenMs * ratio,
+    },
+  };
 }
 
 /** The URL of the first, second … replica; it is its id as well. */

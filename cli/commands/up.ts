@@ -86,7 +86,7 @@ ${toHelpLines(FLAGS)}
 Secrets are made anew in each run. Those that the environment sets are used instead:
 SLUICE_KEY_PEPPER, SLUICE_CACHE_MASTER, SLUICE_ADMIN_KEY, SLUICE_REPLICA_SECRET, or files that it names as
 SLUICE_KEY_PEPPER_FILE and so on. What a pool names as its auth has to be there, in one way or the other. While it runs,
-${RUN_FILE} lets "sluice apply FILE --local" and "sluice hash-key --local" find them.`,
+${RUN_FILE} lets other commands find them with --local.`,
   run: runUp,
 };
 
