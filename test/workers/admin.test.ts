@@ -191,6 +191,9 @@ describe("/admin/v1/pools/{pool}/replicas/{replica}/drained", () => {
   });
 });
 
+const deed = (action: string, subject: string, details = "") =>
+  expect.objectContaining({ actor: "bootstrap", action, subject, details });
+
 test("what is done to pools, replicas and caches is in the audit log", async () => {
   const gateway = await aGateway();
   const pool = `/pools/${gateway.poolId}`;
@@ -206,8 +209,6 @@ test("what is done to pools, replicas and caches is in the audit log", async () 
     expect((await callAdmin(path, { method })).status).toBe(200);
   }
   const told: { entries: readonly object[] } = await (await callAdmin("/audit?limit=4")).json();
-  const deed = (action: string, subject: string, details = "") =>
-    expect.objectContaining({ actor: "bootstrap", action, subject, details });
   expect(told.entries).toEqual([
     deed("cache.purge", gateway.tenantId),
     deed("pool.open", gateway.poolId),
