@@ -1,6 +1,7 @@
 import { Worker } from "node:worker_threads";
 import { attendedPairsOf } from "../src/step-cost/step-model.ts";
 import { monotonicNowMs } from "./clock.ts";
+import type { MemoryPlan } from "./engine/executor/memory-plan.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
 import type { PrefixChanges } from "./engine/kv-cache/prefix-names.ts";
 import { createStepWatchMemory, StepWatch } from "./step-watch.ts";
@@ -26,6 +27,8 @@ export interface EngineClientOptions {
   readonly stepMsMax?: number;
   /** The program of the thread. */
   readonly threadUrl?: URL;
+  /** Called with what the model will take before it is loaded. */
+  readonly onPlan?: (plan: MemoryPlan) => void;
   /** Called when the condition or the snapshot is another one. */
   readonly onChange?: () => void;
   /** Called with what has changed of the gateway's names for what is cached. */
@@ -52,6 +55,7 @@ export class EngineClient {
 
   readonly #thread: Worker;
   readonly #openRequestsMax: number;
+  readonly #onPlan: (plan: MemoryPlan) => void;
   readonly #onChange: () => void;
   readonly #onPrefixChanges: (changes: PrefixChanges) => void;
   readonly #listeners = new Map<string, EngineListener>();
@@ -75,6 +79,7 @@ export class EngineClient {
     this.loaded.catch(() => {});
     this.ended = new Promise((resolve) => (this.#resolveEnded = resolve));
     this.#openRequestsMax = options.thread.queueMax + options.thread.sequencesMax;
+    this.#onPlan = options.onPlan ?? (() => {});
     this.#onChange = options.onChange ?? (() => {});
     this.#onPrefixChanges = options.onPrefixChanges ?? (() => {});
 
@@ -168,6 +173,9 @@ export class EngineClient {
 
   #hear(message: EngineMessage): void {
     switch (message.kind) {
+      case "planned":
+        this.#onPlan(message.plan);
+        return;
       case "loaded":
         this.#see(message.snapshot);
         if (this.#condition === "loading") this.#condition = "serving";

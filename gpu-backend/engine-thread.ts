@@ -4,16 +4,22 @@ import { monotonicNowMs } from "./clock.ts";
 import { ConstraintIntake } from "./constraint-intake.ts";
 import { Engine } from "./engine/engine.ts";
 import { createOnnxExecutor, type OnnxExecutor } from "./engine/executor/onnx-executor.ts";
+import {
+  embeddingValueBytesOf,
+  planMemory,
+  poolRoomBytesOf,
+} from "./engine/executor/memory-plan.ts";
 import { messageOf } from "./engine/message-of.ts";
-import { loadModel } from "./engine/model/load-model.ts";
+import { type LoadedModel, loadModel } from "./engine/model/load-model.ts";
+import type { KvPrecision } from "./engine/model/model-config.ts";
 import { StepMeter } from "./engine/step-meter.ts";
 import { ConstraintCompiler } from "./engine/structured/constraint-compiler.ts";
 import { shareVocabulary } from "./engine/structured/vocabulary.ts";
-import { byteLevelTokenBytes, type TokenBytes } from "./engine/tokenizer/token-bytes.ts";
+import { type TokenBytes, tokenBytesOf } from "./engine/tokenizer/token-bytes.ts";
 import { readTokenizerFile } from "./engine/tokenizer/tokenizer-files.ts";
 import { urgencyOf } from "./engine/urgency.ts";
 import { hashBlock } from "./hash-block.ts";
-import { countParameters, defaultBlockCount } from "./model-size.ts";
+import { defaultBlockCount } from "./model-size.ts";
 import { StepLoop } from "./step-loop.ts";
 import { StepWatch } from "./step-watch.ts";
 import type {
@@ -39,7 +45,8 @@ try {
 
 /** Loads the model, says so, then serves until the runtime breaks or the thread is ended. */
 async function serve({ options, watchMemory }: EngineThreadInput): Promise<never> {
-  const { executor, parameterCount, tokenBytes } = await load(options);
+  const loaded = await load(options);
+  const { executor } = loaded;
   const meter = new StepMeter(await warmUp(executor, monotonicNowMs));
   const engine = new Engine({
     blockCount: executor.blockCount,
@@ -76,11 +83,8 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     publish: (events, atMs) =>
       post({ kind: "events", events, atMs, snapshot: snapshot(), ...prefixNews(engine) }),
   });
-  const intake: ConstraintIntake = new ConstraintIntake(
-    loop,
-    compilerFor(executor, tokenBytes),
-    executor.eosTokenIds,
-  );
+  const compiler = compilerFor(executor, loaded.tokenBytes);
+  const intake: ConstraintIntake = new ConstraintIntake(loop, compiler, executor.eosTokenIds);
   port.on("message", (command: EngineCommand) => {
     switch (command.kind) {
       case "submit":
@@ -95,29 +99,49 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
         break;
     }
   });
-  post({ kind: "loaded", facts: factsOf(engine, executor, parameterCount), snapshot: snapshot() });
+  const facts = factsOf(engine, loaded, options);
+  post({ kind: "loaded", facts, snapshot: snapshot() });
   return loop.run();
 }
 
 async function load(
   options: EngineThreadOptions,
 ): Promise<{ executor: OnnxExecutor; parameterCount: number; tokenBytes: TokenBytes }> {
-  const model = await loadModel(options.modelDirectory);
-  const kvPrecision = options.kvPrecision ?? options.precision;
-  const shareCount = options.scheduling.kvShares;
-  const pool = { blockTokens: options.blockTokens, shareCount, kvPrecision };
-  const executor = await createOnnxExecutor({
-    model,
-    precision: options.precision,
-    kvPrecision,
-    runtime: options.runtime,
-    blockTokens: options.blockTokens,
-    blockCount: options.blockCount ?? defaultBlockCount(model.config, pool),
-    batchTokensMax: options.batchTokensMax,
-  });
-  const { modelDirectory } = options;
-  const tokenBytes = byteLevelTokenBytes(await readTokenizerFile(modelDirectory));
-  return { executor, parameterCount: countParameters(model), tokenBytes };
+  const { modelDirectory, precision, runtime, blockTokens, batchTokensMax } = options;
+  const kvPrecision = options.kvPrecision ?? precision;
+  // First, since it is refused the soonest.
+  const tokenBytes = tokenBytesOf(await readTokenizerFile(modelDirectory));
+  const model = await loadModel(modelDirectory);
+  try {
+    const blockCount = options.blockCount ?? unaskedBlockCount(model, { ...options, kvPrecision });
+    const executor = await createOnnxExecutor({
+      model,
+      precision,
+      kvPrecision,
+      runtime,
+      blockTokens,
+      blockCount,
+      batchTokensMax,
+      onPlan: (plan) => post({ kind: "planned", plan }),
+    });
+    return { executor, parameterCount: model.parameterCount, tokenBytes };
+  } finally {
+    model.close();
+  }
+}
+
+/** What is left of the heap beside weights and buffers bounds the pool that nobody asked for. */
+function unaskedBlockCount(
+  model: LoadedModel,
+  options: EngineThreadOptions & { readonly kvPrecision: KvPrecision },
+): number {
+  const { blockTokens, kvPrecision } = options;
+  const blockCount = Math.ceil(model.config.contextTokens / blockTokens);
+  const embeddingValueBytes = embeddingValueBytesOf(model);
+  const plan = planMemory(model.config, { ...options, blockCount, embeddingValueBytes });
+  const roomBytes = poolRoomBytesOf(plan);
+  const { kvShares: shareCount } = options.scheduling;
+  return defaultBlockCount(model.config, { blockTokens, shareCount, roomBytes, kvPrecision });
 }
 
 function compilerFor(executor: OnnxExecutor, tokenBytes: TokenBytes): ConstraintCompiler {
@@ -127,7 +151,14 @@ function compilerFor(executor: OnnxExecutor, tokenBytes: TokenBytes): Constraint
   });
 }
 
-function factsOf(engine: Engine, executor: OnnxExecutor, parameterCount: number): EngineFacts {
+function factsOf(
+  engine: Engine,
+  {
+    executor,
+    parameterCount,
+  }: { readonly executor: OnnxExecutor; readonly parameterCount: number },
+  options: EngineThreadOptions,
+): EngineFacts {
   return {
     modelRevision: executor.revision,
     parameterCount,
@@ -137,10 +168,25 @@ function factsOf(engine: Engine, executor: OnnxExecutor, parameterCount: number)
     blockCount: executor.blockCount,
     weightBytes: executor.memory.weightBytes,
     kvPoolBytes: executor.memory.kvPoolBytes,
+    scratchBytes: executor.memoryPlan.scratchBytes,
     runtime: executor.runtime,
     endTokenIds: executor.eosTokenIds,
-    notes: executor.notes,
+    notes: notesOf(engine, executor, options),
   };
+}
+
+function notesOf(
+  engine: Engine,
+  executor: OnnxExecutor,
+  { blockCount }: EngineThreadOptions,
+): readonly string[] {
+  const poolTokens = executor.blockCount * executor.blockTokens;
+  // Who asks for a pool knows what it holds.
+  if (blockCount !== undefined || poolTokens >= executor.contextTokens) return executor.notes;
+  const note =
+    `The context is ${engine.sequenceTokensMax} tokens of the model's ${executor.contextTokens}, ` +
+    `since the KV pool holds ${poolTokens}; --kv-blocks makes it larger`;
+  return [...executor.notes, note];
 }
 
 /** What has changed of the gateway's names for what is cached, if anything has. */

@@ -1,9 +1,11 @@
-import { basename, resolve } from "node:path";
+import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import { isLoopbackHost } from "../src/base/loopback-host.ts";
+import { engineHelp } from "./engine-help.ts";
 import { refusalOf, RUNTIME_CHOICES } from "./engine/executor/runtime-choice.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
+import { type LocatedModel, locateModel } from "./model-store/hub-cache.ts";
 import { type Flag, readFlags } from "./read-flags.ts";
 
 /** What one engine is started with. */
@@ -48,8 +50,14 @@ const BLOCK_TOKENS_STEP = 16;
 export const BUNDLED_MODEL = fileURLToPath(new URL("./models/sluice-tiny", import.meta.url));
 
 const FLAGS: Readonly<Record<string, Flag>> = {
-  model: { argument: "DIR", help: "directory of the model (default: the bundled sluice-tiny)" },
-  "model-name": { argument: "NAME", help: "what clients call it (default: the directory's name)" },
+  model: {
+    argument: "DIR|ORG/NAME",
+    help: "directory of the model, or what was pulled (default: the bundled sluice-tiny)",
+  },
+  "model-name": {
+    argument: "NAME",
+    help: "what clients call it (default: ORG/NAME or the directory's name)",
+  },
   host: { argument: "ADDRESS", help: "address to listen on", default: "127.0.0.1" },
   port: { argument: "N", help: "port to listen on, 0 for any free one", default: "9101" },
   precision: { argument: "int8|f32", help: "arithmetic of the weights", default: "int8" },
@@ -159,7 +167,7 @@ export function parseSettings(
   environment: Readonly<Record<string, string | undefined>>,
 ): ParsedSettings {
   const { texts, switches, problems } = readFlags(argv, FLAGS);
-  if (switches.has("help")) return { kind: "help", text: helpText() };
+  if (switches.has("help")) return { kind: "help", text: engineHelp(FLAGS, SECRET_VARIABLE) };
   const secret = environment[SECRET_VARIABLE] || undefined;
   const values = FlagValues.safeParse(texts);
   const allProblems = [
@@ -171,8 +179,16 @@ export function parseSettings(
     ...problemsOfSecret(secret, texts),
     ...problemsTogether(texts, switches),
   ];
-  if (!values.success || allProblems.length > 0) return { kind: "invalid", problems: allProblems };
-  return { kind: "settings", settings: toSettings(values.data, switches, secret) };
+  const model = locateModel(values.data?.model ?? BUNDLED_MODEL, environment);
+  if (model.kind === "missing") {
+    allProblems.push(
+      `--model: expected a directory or a model that was pulled, found "${texts["model"]}"; ${model.advice}`,
+    );
+  }
+  if (!values.success || model.kind === "missing" || allProblems.length > 0) {
+    return { kind: "invalid", problems: allProblems };
+  }
+  return { kind: "settings", settings: toSettings(values.data, { model, switches, secret }) };
 }
 
 function problemsOfSecret(
@@ -237,14 +253,21 @@ function problemsTogether(
 
 function toSettings(
   values: z.infer<typeof FlagValues>,
-  switches: ReadonlySet<string>,
-  secret: string | undefined,
+  {
+    model,
+    switches,
+    secret,
+  }: {
+    readonly model: Extract<LocatedModel, { kind: "located" }>;
+    readonly switches: ReadonlySet<string>;
+    readonly secret: string | undefined;
+  },
 ): Settings {
-  const modelDirectory = resolve(values.model);
+  const { directory: modelDirectory } = model;
   const chunkedPrefill = !switches.has("no-chunked-prefill");
   return {
     modelDirectory,
-    modelName: values["model-name"] ?? basename(modelDirectory),
+    modelName: values["model-name"] ?? model.name ?? basename(modelDirectory),
     host: values.host,
     port: values.port,
     precision: values.precision,
@@ -271,27 +294,4 @@ function toSettings(
     exitWithStdin: switches.has("exit-with-stdin"),
     secret,
   };
-}
-
-function helpText(): string {
-  const usages = Object.entries(FLAGS).map(
-    ([name, flag]) => `--${name}${flag.argument === undefined ? "" : ` ${flag.argument}`}`,
-  );
-  const width = Math.max(...usages.map((usage) => usage.length));
-  const lines = Object.values(FLAGS).map((flag, index) => {
-    const ending = flag.default === undefined ? "" : ` (default: ${flag.default})`;
-    return `  ${(usages[index] ?? "").padEnd(width)}  ${flag.help}${ending}`;
-  });
-  return [
-    "Serves one model over an OpenAI-compatible API.",
-    "",
-    "Usage: npm run engine -- [FLAG …]",
-    "",
-    ...lines,
-    "",
-    "Environment:",
-    `  ${SECRET_VARIABLE}  the secret shared with the gateway; without it the engine serves only`,
-    "  this machine, to anyone on it",
-    "",
-  ].join("\n");
 }

@@ -1,4 +1,5 @@
 import type { EngineLoad } from "./engine/engine-load.ts";
+import type { MemoryPlan } from "./engine/executor/memory-plan.ts";
 import type { RuntimeChoice } from "./engine/executor/runtime-choice.ts";
 import type { GenerateEvent, GenerateRequest } from "./engine/generate-request.ts";
 import type { PrefixChanges } from "./engine/kv-cache/prefix-names.ts";
@@ -41,6 +42,8 @@ export interface EngineFacts {
   readonly blockCount: number;
   readonly weightBytes: number;
   readonly kvPoolBytes: number;
+  /** Buffers of a step, as planned. */
+  readonly scratchBytes: number;
   /** Name and version of what runs the model. */
   readonly runtime: string;
   /** Tokens that end every answer. */
@@ -79,6 +82,8 @@ export function isTerminal({ kind }: EngineEvent): boolean {
 
 /** From the engine thread to the main thread. */
 export type EngineMessage =
+  /** What the model will take, before anything is taken. */
+  | { readonly kind: "planned"; readonly plan: MemoryPlan }
   | { readonly kind: "loaded"; readonly facts: EngineFacts; readonly snapshot: EngineSnapshot }
   | {
       readonly kind: "events";

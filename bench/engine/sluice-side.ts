@@ -30,6 +30,7 @@ const PART_OF_STAGE = {
   add: "rest",
   norm: "rest",
   gate: "rest",
+  variant: "rest",
   pick: "rest",
   split: "rest",
 } as const satisfies Record<Stage["kind"], StepPartName>;
