@@ -58,9 +58,14 @@ export class PendingStep {
 
 /** Throws unless a result has exactly what its row was asked for. */
 function checkResult(row: BatchRow, result: ComputedRow): void {
-  const { sequenceId, choice, scoring, output } = row;
+  const { sequenceId, choice, drafts, scoring, output } = row;
   const { chosen, promptLogprobs, hidden } = result;
   assert((chosen !== undefined) === (choice !== undefined), `Row ${sequenceId} yields its token`);
+  const draftTokens = drafts?.tokenIds.length ?? 0;
+  assert(
+    chosen === undefined || (chosen.length >= 1 && chosen.length <= 1 + draftTokens),
+    `Row ${sequenceId} yields a token, and one more for each draft that held`,
+  );
   assert(
     promptLogprobs?.length === scoring?.nextTokens.length,
     `Row ${sequenceId} yields its log probabilities`,

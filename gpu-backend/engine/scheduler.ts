@@ -5,6 +5,7 @@ import { HopelessCheck } from "./hopeless-check.ts";
 import { PastFuture } from "./past-future.ts";
 import type { KvAdmissionRule } from "./scheduling.ts";
 import type { Sequence } from "./sequence.ts";
+import type { Speculation } from "./speculation/speculation.ts";
 import { StepBudget } from "./step-budget.ts";
 import type { StepForecast } from "../../src/step-cost/step-model.ts";
 
@@ -29,6 +30,8 @@ export interface SchedulerOptions {
   /** A step has no more prefill than keeps the TBT targets of those that decode, which needs chunks. */
   readonly keepsTbt: boolean;
   readonly kvAdmission: KvAdmissionRule;
+  /** Guesses outputs; without it every decode has one token a step. */
+  readonly speculation?: Speculation | undefined;
 }
 
 /** To compute less twice is cheaper than to wait a step for it. */
@@ -146,11 +149,16 @@ export class Scheduler {
       assert(!isStuck, "A step moves somebody forward");
       return undefined;
     }
-    return { rows, totalTokens: rows.reduce((sum, { tokens }) => sum + tokens.length, 0) };
+    const room = { kvCache: this.#kvCache, budget };
+    const all = this.#options.speculation?.extendRows(rows, this.#running, room) ?? rows;
+    return { rows: all, totalTokens: all.reduce((sum, { tokens }) => sum + tokens.length, 0) };
   }
 
-  /** Throws unless every sequence is in one place, and exactly the running ones hold blocks. */
-  checkInvariants(): void {
+  /**
+   * Throws unless every sequence is in one place, and exactly the running ones hold blocks: none beyond
+   * their known tokens but for the drafts of a pending step, if so many are given.
+   */
+  checkInvariants(draftTokensOf: (id: string) => number = () => 0): void {
     this.#kvCache.checkInvariants();
     const all = new Set([...this.#waiting, ...this.#running]);
     assert(
@@ -163,6 +171,10 @@ export class Scheduler {
     for (const sequence of this.#running) {
       assert(holders.has(sequence.id), `Running sequence ${sequence.id} holds blocks`);
       assert(sequence.uncomputedTokens > 0, `Running sequence ${sequence.id} has work to do`);
+      const tokensMax = sequence.knownTokens + draftTokensOf(sequence.id);
+      const blocksMax = Math.ceil(tokensMax / this.#kvCache.blockTokens);
+      const { length: blocks } = this.#kvCache.heldBlocks(sequence.id);
+      assert(blocks <= blocksMax, `Sequence ${sequence.id} holds nothing for drafts that are gone`);
     }
     for (const sequence of this.#waiting) {
       assert(sequence.computedTokens === 0, `Waiting sequence ${sequence.id} has no KV`);

@@ -174,6 +174,16 @@ export class KvCache {
     return true;
   }
 
+  /** Gives back the blocks behind those of `tokens`: what they were taken for was not computed for good. */
+  trim(id: string, tokens: number): void {
+    const holding = this.#holdings.of(id);
+    const keptBlocks = this.#blocksFor(tokens);
+    assert(keptBlocks >= holding.confirmedBlocks, `Sequence ${id} keeps what is confirmed`);
+    for (const block of holding.blocks.splice(keptBlocks).toReversed()) {
+      this.#shares.release(block, false);
+    }
+  }
+
   /**
    * Whether so many more tokens would not fit into the tenant's own share, however much of the pool is
    * free: then nobody else has to wait behind them. False where the pool is everybody's.

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { expect, test } from "vitest";
 import type { Batch } from "../../../gpu-backend/engine/batch.ts";
-import type { EngineOptions } from "../../../gpu-backend/engine/engine.ts";
+import type { EngineOptions } from "../../../gpu-backend/engine/engine-options.ts";
 import { Engine } from "../../../gpu-backend/engine/engine.ts";
 import type {
   GenerateEvent,
@@ -69,8 +69,14 @@ class Mix {
   readonly #cancelRatio: number;
   readonly #poisonRatio: number;
   readonly #awaitRatio: number;
+  /** Apart, so that the mixes are the same with and without drafts. */
+  readonly #draftRandom: Random;
+  readonly #offersDrafts: boolean;
+  readonly #alone = new Map<string, readonly number[]>();
   #nowMs = 0;
   rollbacks = 0;
+  /** Rows with drafts that were rolled back. */
+  draftRollbacks = 0;
   /** The largest number of rows that one step computed. */
   rowsMax = 0;
 
@@ -99,7 +105,14 @@ class Mix {
       },
     };
     this.#tenantCount = this.#random() < 0.6 ? 1 : 4;
-    this.#engine = new Engine(this.#options);
+    this.#draftRandom = seededRandom(SEEDS + seed);
+    this.#offersDrafts = this.#draftRandom() < 0.7;
+    const speculation = {
+      looksUp: this.#draftRandom() < 0.7,
+      draftTokensMax: 1 + Math.floor(this.#draftRandom() * 5),
+    };
+    const isSpeculating = this.#offersDrafts || this.#draftRandom() < 0.5;
+    this.#engine = new Engine({ ...this.#options, ...(isSpeculating && { speculation }) });
     this.#model = new PagedMemoryModel({
       ...this.#options,
       vocabularyTokens: VOCABULARY_TOKENS,
@@ -133,6 +146,7 @@ class Mix {
     for (let step = 0; step < STEPS_MAX; step++) {
       this.#nowMs += 1;
       this.#disturb();
+      if (this.#offersDrafts) this.#offerDrafts();
       const plan = this.#engine.plan(this.#nowMs);
       this.#note(plan.events);
       if (plan.batch !== undefined) this.#execute(plan.batch);
@@ -150,6 +164,7 @@ class Mix {
     this.#disturb();
     if (this.#random() < this.#failureRatio) {
       this.rollbacks += 1;
+      this.draftRollbacks += batch.rows.filter(({ drafts }) => drafts !== undefined).length;
       this.#model.runAndFail(batch, this.#random);
       this.#note(this.#engine.rollback(batch));
       return;
@@ -181,6 +196,34 @@ class Mix {
     }
     if (this.#random() >= this.#cancelRatio) return;
     this.#note(this.#engine.cancel(`r${this.#upTo(REQUESTS_PER_MIX)}`));
+  }
+
+  /** Guesses what running requests will say: mostly what they get alone, at times with a fault in it. */
+  #offerDrafts(): void {
+    for (const request of this.requests.values()) {
+      if (this.#draftRandom() < 0.4) continue;
+      const alone = this.#tokensAlone(request);
+      const told = this.events.filter(({ id, kind }) => id === request.id && kind === "token");
+      const known = (request.emittedTokens?.length ?? 0) + told.length;
+      const guess = alone
+        .slice(known)
+        .map((token) => (this.#draftRandom() < 0.2 ? (token + 1) % VOCABULARY_TOKENS : token));
+      const beyond = this.#draftRandom() < 0.2 ? [3, 4, 5] : [];
+      this.#engine.offerDrafts(request.id, [...guess, ...beyond]);
+    }
+  }
+
+  #tokensAlone(request: GenerateRequest): readonly number[] {
+    const grammar = this.grammars.get(request.id);
+    const tokens =
+      this.#alone.get(request.id) ??
+      generateAlone(request, {
+        vocabularyTokens: VOCABULARY_TOKENS,
+        sequenceTokensMax: this.sequenceTokensMax,
+        ...(grammar !== undefined && { constraint: new SumConstraint(grammar) }),
+      }).chosen.map(({ tokenId }) => tokenId);
+    this.#alone.set(request.id, tokens);
+    return tokens;
   }
 
   /** A constraint for some requests with an output; of those some run into a dead end. */
@@ -345,7 +388,7 @@ function checkRequest(mix: Mix, request: GenerateRequest): GenerateEvent {
   return end;
 }
 
-test("a request gets what it gets alone, whatever is batched, chunked, hit, preempted, cancelled or failed around it", () => {
+test("a request gets what it gets alone, whatever is batched, chunked, hit, guessed, preempted, cancelled or failed around it", () => {
   const seen = {
     awaited: 0,
     continued: 0,
@@ -355,6 +398,10 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, pree
     resumedHits: 0,
     batched: 0,
     divided: 0,
+    drafts: 0,
+    acceptedTokens: 0,
+    rejectedTokens: 0,
+    draftRollbacks: 0,
   };
   const told = { "prompt-logprobs": 0, embedded: 0, logprobs: 0 };
   const ends: Record<string, number> = {};
@@ -388,6 +435,10 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, pree
     seen.resumedHits += counters.prefix.resumedHitTokens;
     seen.preemptions += counters.preemptions;
     if (mix.rowsMax > 1) seen.batched += 1;
+    seen.drafts += counters.drafts.drafts;
+    seen.acceptedTokens += counters.drafts.acceptedTokens;
+    seen.rejectedTokens += counters.drafts.draftTokens - counters.drafts.acceptedTokens;
+    seen.draftRollbacks += mix.draftRollbacks;
     seen.continued += [...mix.requests.values()].filter(
       ({ emittedTokens = [] }) => emittedTokens.length > 0,
     ).length;
@@ -403,6 +454,10 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, pree
   expect(seen.preemptions).toBeGreaterThan(100);
   expect(seen.divided).toBeGreaterThan(5);
   expect(seen.resumedHits).toBeGreaterThan(100);
+  expect(seen.drafts).toBeGreaterThan(2000);
+  expect(seen.acceptedTokens).toBeGreaterThan(2000);
+  expect(seen.rejectedTokens).toBeGreaterThan(1000);
+  expect(seen.draftRollbacks).toBeGreaterThan(200);
   const rarest = ["length", "stop", "cancelled", "Poisoned", DEAD_END].map((end) => ends[end] ?? 0);
   expect(Math.min(...rarest, ...Object.values(told))).toBeGreaterThan(100);
 });
