@@ -25,6 +25,7 @@ import type {
   EngineThreadOptions,
 } from "./thread-messages.ts";
 import { warmUp } from "./warm-up.ts";
+import { loadDraftModel } from "./load-draft-model.ts";
 
 const input: EngineThreadInput = workerData;
 const port = ownPort();
@@ -40,6 +41,7 @@ try {
 /** Loads the model, says so, then serves until the runtime breaks or the thread is ended. */
 async function serve({ options, watchMemory }: EngineThreadInput): Promise<never> {
   const { executor, parameterCount, tokenBytes } = await load(options);
+  const draftModel = await loadDraftModel(options, { executor, tokenBytes });
   const meter = new StepMeter(await warmUp(executor, monotonicNowMs));
   const engine = new Engine({
     blockCount: executor.blockCount,
@@ -57,6 +59,13 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     chunkedPrefill: options.scheduling.chunkedPrefill,
     keepsTbt: options.scheduling.keepsTbt,
     kvAdmission: options.scheduling.kvAdmission,
+    ...(options.speculating.mode !== "off" && {
+      speculation: {
+        looksUp: options.speculating.mode !== "draft",
+        drafts: draftModel !== undefined,
+        draftTokensMax: options.speculating.draftTokensMax,
+      },
+    }),
     shares: { shareCount: options.scheduling.kvShares, isolation: options.scheduling.isolation },
     modelRevision: executor.revision,
     hashBlock,
@@ -71,6 +80,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     engine,
     executor,
     meter,
+    draftModel,
     watch: new StepWatch(watchMemory),
     nowMs: monotonicNowMs,
     publish: (events, atMs) =>
@@ -168,6 +178,7 @@ function snapshotOf(
     prefixQueriedTokens: counters.prefix.queriedTokens,
     prefixHitTokens: counters.prefix.hitTokens,
     preemptions: counters.preemptions,
+    drafts: counters.drafts,
   };
 }
 

@@ -111,6 +111,7 @@ function threadOptionsOf(settings: Settings): EngineThreadOptions {
     queueMax: settings.queueMax,
     prefixCache: settings.prefixCache,
     scheduling: settings.scheduling,
+    speculating: settings.speculating,
   };
 }
 

@@ -3,6 +3,8 @@ import type { RuntimeChoice } from "./engine/executor/runtime-choice.ts";
 import type { GenerateEvent, GenerateRequest } from "./engine/generate-request.ts";
 import type { PrefixChanges } from "./engine/kv-cache/prefix-names.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
+import type { DraftStatistics } from "./engine/speculation/draft-counter.ts";
+import type { Speculating } from "./engine/speculation/speculating.ts";
 import type { StepMeasurements } from "./engine/step-meter.ts";
 
 /** What the engine thread is started with. */
@@ -18,6 +20,7 @@ export interface EngineThreadOptions {
   readonly queueMax: number;
   readonly prefixCache: boolean;
   readonly scheduling: Scheduling;
+  readonly speculating: Speculating;
 }
 
 /** All that the engine thread is given at its start. */
@@ -57,6 +60,7 @@ export interface EngineSnapshot extends EngineLoad, StepMeasurements {
   readonly prefixHitTokens: number;
   readonly preemptions: number;
   readonly stepRetries: number;
+  readonly drafts: DraftStatistics;
 }
 
 /** From the main thread to the engine thread. */

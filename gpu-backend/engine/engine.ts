@@ -1,8 +1,7 @@
 import { assert } from "../../src/base/assert.ts";
 import type { Batch, BatchRow } from "./batch.ts";
 import { checkGenerateRequest } from "./check-generate-request.ts";
-import type { EngineCounters } from "./engine-counters.ts";
-import { EventCounter } from "./engine-counters.ts";
+import { type EngineCounters, EventCounter } from "./engine-counters.ts";
 import type { EngineOptions } from "./engine-options.ts";
 import type { EngineLoad } from "./engine-load.ts";
 import { measureLoad } from "./engine-load.ts";
@@ -12,13 +11,14 @@ import type { KvEvent } from "./kv-cache/kv-event-log.ts";
 import type { PrefixChanges } from "./kv-cache/prefix-names.ts";
 import { LiveRequests } from "./live-requests.ts";
 import { KvCache } from "./kv-cache/kv-cache.ts";
-import type { Ending } from "./pending-step.ts";
-import { PendingStep } from "./pending-step.ts";
+import { type Ending, PendingStep } from "./pending-step.ts";
 import type { ComputedRow, RowResult } from "./row-result.ts";
 import { compareArrival, Scheduler } from "./scheduler.ts";
 import { Sequence } from "./sequence.ts";
 import { NO_DRAFTS } from "./speculation/draft-counter.ts";
+import type { DraftWish } from "./speculation/draft-wishes.ts";
 import { Speculation } from "./speculation/speculation.ts";
+import type { StepForecast } from "../../src/step-cost/step-model.ts";
 import type { TokenConstraint } from "./token-constraint.ts";
 
 /** How a request ends before anything is done for it. */
@@ -126,6 +126,11 @@ export class Engine {
     if (sequence !== undefined) this.#speculation?.offer(sequence, tokenIds);
   }
 
+  /** Whom to ask a draft model for before the next plan, by what a step of it takes. */
+  draftWishes(draft: StepForecast): DraftWish[] {
+    return this.#speculation?.draftWishes(this.#scheduler.running, draft) ?? [];
+  }
+
   /** Counts the end of a request that never came to be submitted. */
   turnAway(ending: TurnedAway): GenerateEvent[] {
     return this.#eventCounter.count([ending]);
@@ -145,14 +150,17 @@ export class Engine {
     return this.#eventCounter.count([this.#finish(sequence, "cancelled")]);
   }
 
-  /** Refuses what is too late, and decides what the next step computes. */
-  plan(nowMs: number): Plan {
+  /**
+   * Refuses what is too late, and decides what the next step computes. What was spent on it already, on
+   * drafts, counts as a part of it.
+   */
+  plan(nowMs: number, spentMs = 0): Plan {
     assert(this.#pendingStep === undefined, "A step is pending: commit it or roll it back first");
     const events = this.#scheduler.takeLate(nowMs).map((sequence): GenerateEvent => {
       this.#forget(sequence);
       return { kind: "refused", id: sequence.id, reason: "deadline-passed" };
     });
-    const batch = this.#scheduler.plan(nowMs);
+    const batch = this.#scheduler.plan(nowMs, spentMs);
     if (batch !== undefined) this.#pendingStep = new PendingStep(batch);
     return { batch, events: this.#eventCounter.count(events) };
   }
@@ -227,22 +235,16 @@ export class Engine {
 
   /** Throws unless blocks are conserved, and every request is in exactly one state. */
   checkInvariants(): void {
-    const draftTokens = new Map(
-      this.#pendingStep?.batch.rows.map((row) => [row.sequenceId, row.drafts?.tokenIds.length]),
-    );
-    this.#scheduler.checkInvariants((id) => draftTokens.get(id) ?? 0);
+    const pending = this.#pendingStep;
+    this.#scheduler.checkInvariants((id) => pending?.draftTokensOf(id) ?? 0);
     this.#requests.checkInvariants(this.#scheduler);
     const { sequenceCount: guessedSequences = 0 } = this.#speculation ?? {};
     assert(guessedSequences <= this.#requests.count, "Only of live requests guesses are kept");
     assert(this.#requests.count <= this.#limits.requestsMax, "The queue is bounded");
-    const runningIds = new Set(this.#scheduler.running.map((sequence) => sequence.id));
-    const rows = this.#pendingStep?.batch.rows ?? [];
-    assert(
-      rows.every((row) => runningIds.has(row.sequenceId)),
-      "A pending step keeps the requests of its rows",
-    );
-    const rowTokens = rows.reduce((sum, row) => sum + row.tokens.length, 0);
-    assert(rowTokens <= this.#options.batchTokensMax, "A step keeps to its token budget");
+    pending?.checkInvariants({
+      runningIds: new Set(this.#scheduler.running.map((sequence) => sequence.id)),
+      batchTokensMax: this.#options.batchTokensMax,
+    });
   }
 
   #expectHit(sequence: Sequence): void {

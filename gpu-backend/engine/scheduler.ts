@@ -127,13 +127,14 @@ export class Scheduler {
    * Decides what the next step computes; `undefined` when nobody runs or could. Takes blocks and may
    * preempt, but counts nothing as computed: without a commit the same tokens are planned again.
    */
-  plan(nowMs: number): Batch | undefined {
+  plan(nowMs: number, spentMs = 0): Batch | undefined {
     const { batchTokensMax, compareUrgency, keepsTbt, forecast } = this.#options;
     this.#running.sort((a, b) => compareUrgency(a, b, nowMs));
     const budget = new StepBudget({
       tokensMax: batchTokensMax,
       running: this.#running,
       forecast: keepsTbt ? forecast : undefined,
+      spentMs,
     });
     const rows: BatchRow[] = [];
     const preemptionsBefore = this.#preemptions;

@@ -15,6 +15,8 @@ export interface StepBudgetOptions {
   readonly running: readonly Sequence[];
   /** Given: no more prefill than keeps the TBT targets of those that decode. */
   readonly forecast: StepForecast | undefined;
+  /** Of the time that the step may take. */
+  readonly spentMs?: number;
 }
 
 /**
@@ -35,16 +37,16 @@ export class StepBudget {
   /** Of prefills and guesses: all but the decodes' own tokens. */
   #extraWork = NO_WORK;
 
-  constructor({ tokensMax, running, forecast }: StepBudgetOptions) {
+  constructor({ tokensMax, running, forecast, spentMs = 0 }: StepBudgetOptions) {
     this.#forecast = forecast;
     this.#decodes = new Set(running.filter((sequence) => sequence.uncomputedTokens === 1));
     this.#tokens = tokensMax - this.#decodes.size;
-    const decodesMs = forecast?.predictMs(this.#work()) ?? 0;
+    const decodesMs = spentMs + (forecast?.predictMs(this.#work()) ?? 0);
     const limitsMs = [...this.#decodes]
       .filter((sequence) => sequence.outputTokens > 0)
       .map(({ request }) => KEPT_TARGET_RATIO * (request.tbtTargetMs ?? Infinity))
       .filter((limitMs) => limitMs >= decodesMs);
-    this.#stepMsMax = Math.min(Infinity, ...limitsMs);
+    this.#stepMsMax = Math.min(Infinity, ...limitsMs) - spentMs;
   }
 
   /** How many tokens of this sequence the step may compute; 0 when there is no room left. */
@@ -84,10 +86,7 @@ export class StepBudget {
   /** Takes guesses, at most what `draftTokensFor` allowed. */
   takeDrafts(sequence: Sequence, tokens: number): void {
     this.#tokens -= tokens;
-    this.#extraWork = addWork(
-      this.#extraWork,
-      workOfGuesses(sequence.computedTokens + 1, tokens),
-    );
+    this.#extraWork = addWork(this.#extraWork, workOfGuesses(sequence.computedTokens + 1, tokens));
   }
 
   /** Gives back what was set aside for a sequence that does not run any more. */

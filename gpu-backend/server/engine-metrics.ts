@@ -35,6 +35,13 @@ const TOTALS: readonly SnapshotMetric[] = [
     (s) => s.prefixHitTokens,
   ],
   ["engine_num_preemptions_total", "Running requests put back to wait", (s) => s.preemptions],
+  ["engine_spec_decode_num_drafts_total", "Rows with guesses to verify", (s) => s.drafts.drafts],
+  ["engine_spec_decode_num_draft_tokens_total", "Guesses verified", (s) => s.drafts.draftTokens],
+  [
+    "engine_spec_decode_num_accepted_tokens_total",
+    "Guesses that held",
+    (s) => s.drafts.acceptedTokens,
+  ],
   ["engine_step_retries_total", "Failed steps that were tried again", (s) => s.stepRetries],
 ];
 
@@ -146,6 +153,7 @@ function registerSnapshotMetrics(
       collect: () => gauge.set(valueOf(read)),
     });
   }
+  registerAcceptedByPlace(registry, readSnapshot);
   for (const [name, help, read] of TOTALS) {
     const counter: Counter = new Counter({
       name,
@@ -157,4 +165,22 @@ function registerSnapshotMetrics(
       },
     });
   }
+}
+
+function registerAcceptedByPlace(
+  registry: Registry,
+  readSnapshot: () => EngineSnapshot | undefined,
+): void {
+  const counter: Counter<"position"> = new Counter({
+    name: "engine_spec_decode_num_accepted_tokens_per_pos_total",
+    help: "Guesses that held, by their place among those of a row",
+    labelNames: ["position"],
+    registers: [registry],
+    collect: () => {
+      counter.reset();
+      for (const [position, accepted] of (readSnapshot()?.drafts.acceptedByPlace ?? []).entries()) {
+        counter.inc({ position: String(position) }, accepted);
+      }
+    },
+  });
 }

@@ -32,6 +32,7 @@ describe("parseSettings", () => {
       blockCount: undefined,
       prefixCache: true,
       scheduling: aScheduling(),
+      speculating: { mode: "lookup", draftTokensMax: 8, draftModelDirectory: undefined },
       requireSalt: false,
       secret: undefined,
     });
@@ -44,7 +45,8 @@ describe("parseSettings", () => {
       "--block-tokens 32 --max-batch-tokens 64 --max-sequences 4 --max-queue 5 --require-salt",
       "--no-prefix-cache --pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
       "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt --kv-admission past-future",
-      "--kv-shares 4 --isolation strict",
+      "--kv-shares 4 --isolation strict --speculation auto --draft-model /models/small",
+      "--max-draft-tokens 3",
     );
     expect(settingsOf(argv, SECRET)).toEqual({
       modelDirectory: "/models/other",
@@ -68,6 +70,7 @@ describe("parseSettings", () => {
         kvShares: 4,
         isolation: "strict",
       },
+      speculating: { mode: "auto", draftTokensMax: 3, draftModelDirectory: "/models/small" },
       poolUrl: "ws://edge/internal/pools/p",
       advertiseUrl: "http://me:8000",
       drainMs: 0,
@@ -145,6 +148,18 @@ describe("parseSettings", () => {
     expect(scheduling).toEqual(aScheduling({ policy: "least-slack", chunkedPrefill: false }));
     expect(problemsOf(words("--keep-tbt --no-chunked-prefill"))).toEqual([
       "--keep-tbt: expected without --no-chunked-prefill, since it cuts prompts to fit",
+    ]);
+  });
+
+  test("the bundled model has a draft model, another one only where it is named", () => {
+    const draftOf = (argv: string) => settingsOf(words(argv)).speculating.draftModelDirectory;
+    expect(draftOf("--speculation draft")).toMatch(/sluice-tiny-draft$/);
+    expect(draftOf("--speculation auto --model /models/other")).toBeUndefined();
+    expect(problemsOf(words("--speculation draft --model /models/other"))).toEqual([
+      "--draft-model: expected with --speculation draft for a model that has none here",
+    ]);
+    expect(problemsOf(words("--draft-model /models/small"))).toEqual([
+      "--draft-model: expected with --speculation draft or auto, which alone use it",
     ]);
   });
 

@@ -1,4 +1,5 @@
 import { type Acceptance, type GuessKind, LONG_MATCH_TOKENS } from "./acceptance.ts";
+import { Probe } from "./probe.ts";
 import { PromptLookup } from "./prompt-lookup.ts";
 
 /** Tokens that may come next, in order. */
@@ -8,9 +9,7 @@ export interface Guess {
 }
 
 /** After so many steps without a draft, though there was a guess, one guess is verified to learn from. */
-const FIRST_PROBE_STEPS = 16;
-/** Each probe that changes nothing doubles the wait for the next one, up to this. */
-const PROBE_STEPS_MAX = 512;
+const PROBE_STEPS = { first: 16, max: 512 };
 
 /** What is guessed of one sequence, how often that held, and whether it is being verified. */
 export class SequenceGuesses {
@@ -20,8 +19,9 @@ export class SequenceGuesses {
   /** What the drafts of the pending step are, or would be. */
   #kind: GuessKind | undefined;
   #isOn = true;
-  #stepsOff = 0;
-  #probeSteps = FIRST_PROBE_STEPS;
+  #lookedAtTokens = 0;
+  #isLongMatch = false;
+  readonly #probe = new Probe(PROBE_STEPS);
 
   /** `tokens` is the sequence's own list and may grow. */
   constructor(
@@ -44,6 +44,15 @@ export class SequenceGuesses {
   /** A guess of what follows so many known tokens. */
   offer(guess: Guess, knownTokens: number): void {
     this.#offered = { guess, knownTokens };
+  }
+
+  /** Whether what the text says already is a sure enough guess behind so many known tokens. */
+  hasLongMatch(knownTokens: number): boolean {
+    if (knownTokens !== this.#lookedAtTokens) {
+      this.#lookedAtTokens = knownTokens;
+      this.#isLongMatch = (this.#lookup?.guess(1)?.matchTokens ?? 0) >= LONG_MATCH_TOKENS;
+    }
+    return this.#isLongMatch;
   }
 
   /** The most promising guess, at most so many tokens. An offer is used once, or is void. */
@@ -71,21 +80,16 @@ export class SequenceGuesses {
   decide(guess: Guess | undefined, payingTokens: number): number {
     if (guess === undefined || guess.tokenIds.length === 0) return 0;
     this.#isOn = payingTokens > 0;
-    if (this.#isOn) {
-      this.#stepsOff = 0;
-      this.#probeSteps = FIRST_PROBE_STEPS;
-      return payingTokens;
-    }
-    this.#stepsOff += 1;
-    if (this.#stepsOff < this.#probeSteps) return 0;
-    this.#stepsOff = 0;
-    this.#probeSteps = Math.min(PROBE_STEPS_MAX, 2 * this.#probeSteps);
-    return 1;
+    if (!this.#isOn) return this.#probe.isDue() ? 1 : 0;
+    this.#probe.reset();
+    return payingTokens;
   }
 
   /** Of the drafts of a committed step so many held. */
   record(draftTokens: number, acceptedTokens: number): void {
     if (this.#kind !== undefined) this.#acceptance.record(this.#kind, draftTokens, acceptedTokens);
+    // A probe that holds is followed soon by another one: it takes a few to be believed again.
+    if (!this.#isOn && acceptedTokens === draftTokens) this.#probe.reset();
   }
 
   #isSurer(a: Guess, b: Guess): boolean {

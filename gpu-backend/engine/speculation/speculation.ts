@@ -7,15 +7,23 @@ import type { StepBudget } from "../step-budget.ts";
 import { Acceptance } from "./acceptance.ts";
 import { DraftCounter, type DraftStatistics } from "./draft-counter.ts";
 import { draftLengths } from "./draft-lengths.ts";
+import { draftDepth, type DraftWish } from "./draft-wishes.ts";
+import { Probe } from "./probe.ts";
 import { type Guess, SequenceGuesses } from "./sequence-guesses.ts";
 
 /** How outputs are guessed. */
 export interface SpeculationOptions {
   /** What a text says already is guessed to be said again. Else only what is offered is verified. */
   readonly looksUp: boolean;
+  /** A draft model is asked where there is no long match; what it says is offered. */
+  readonly drafts?: boolean;
   /** Guesses that one step verifies of one sequence at most; at least 1. */
   readonly draftTokensMax: number;
 }
+
+/** A draft model that is not asked is probed this seldom: it has to read all of a text for it. */
+const DRAFT_PROBE_STEPS = { first: 64, max: 4096 };
+const PROBE_DRAFT_TOKENS = 2;
 
 /** What a step has room for. */
 export interface DraftRoom {
@@ -35,6 +43,7 @@ export class Speculation {
   readonly #all = new Acceptance();
   readonly #counter: DraftCounter;
   readonly #guesses = new Map<string, SequenceGuesses>();
+  readonly #draftProbe = new Probe(DRAFT_PROBE_STEPS);
 
   /** Without a forecast all that is guessed is verified. */
   constructor(options: SpeculationOptions, forecast: StepForecast | undefined) {
@@ -85,6 +94,37 @@ export class Speculation {
       extended[decode.index] = extendRow(decode, tokenIds, room);
     }
     return extended;
+  }
+
+  /**
+   * Whom a draft model is to be asked for before the next step, and for how many tokens. Nobody while that
+   * does not pay, but for one now and then to see whether it would.
+   */
+  draftWishes(running: readonly Sequence[], draft: StepForecast): DraftWish[] {
+    if (this.#options.drafts !== true || this.#forecast === undefined) return [];
+    const decodes = running.filter((each) => each.uncomputedTokens === 1 && each.outputTokens > 0);
+    const candidates = decodes.map((sequence) => ({
+      computedTokens: sequence.computedTokens,
+      draftTokensMax: this.#of(sequence).hasLongMatch(sequence.knownTokens)
+        ? 0
+        : Math.min(this.#options.draftTokensMax, sequence.draftTokensMax),
+      acceptanceRatio: this.#of(sequence).ratioOf("draft-model"),
+    }));
+    if (candidates.every(({ draftTokensMax }) => draftTokensMax === 0)) return [];
+    const forecasts = { target: this.#forecast, draft };
+    const depth = draftDepth(candidates, forecasts);
+    const isProbe = depth === 0 && this.#draftProbe.isDue();
+    if (depth > 0) this.#draftProbe.reset();
+    const wishes = decodes.flatMap((sequence, index): DraftWish[] => {
+      const draftTokens = Math.min(
+        isProbe ? PROBE_DRAFT_TOKENS : depth,
+        candidates[index]?.draftTokensMax ?? 0,
+      );
+      const { id, tokens, request, outputTokens: outputIndex } = sequence;
+      if (draftTokens === 0) return [];
+      return [{ id, tokens, sampling: request.sampling, outputIndex, draftTokens }];
+    });
+    return isProbe ? wishes.slice(0, 1) : wishes;
   }
 
   /** Learns from a committed row how many of its drafts held. */

@@ -36,8 +36,10 @@ export class FollowedConstraint implements TokenConstraint {
   }
 
   acceptOnTrial(tokenId: number): void {
+    // A grammar that goes back has no mask to tell until a token is accepted.
+    const mask = this.allowedTokens();
     if (!this.#isAheadBy(tokenId)) {
-      this.#ahead.push({ tokenId, mask: this.#link.mask().slice() });
+      this.#ahead.push({ tokenId, mask: mask.slice() });
       this.#link.accept(tokenId);
     }
     this.#onTrial += 1;
