@@ -2,7 +2,9 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { assert } from "../src/base/assert.ts";
 import { monotonicNowMs } from "./clock.ts";
 import { ConstraintIntake } from "./constraint-intake.ts";
+import type { DraftModel } from "./draft-model.ts";
 import { Engine } from "./engine/engine.ts";
+import type { EngineOptions } from "./engine/engine-options.ts";
 import { createOnnxExecutor, type OnnxExecutor } from "./engine/executor/onnx-executor.ts";
 import { messageOf } from "./engine/message-of.ts";
 import { loadModel } from "./engine/model/load-model.ts";
@@ -43,33 +45,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
   const { executor, parameterCount, tokenBytes } = await load(options);
   const draftModel = await loadDraftModel(options, { executor, tokenBytes });
   const meter = new StepMeter(await warmUp(executor, monotonicNowMs));
-  const engine = new Engine({
-    blockCount: executor.blockCount,
-    blockTokens: executor.blockTokens,
-    contextTokens: executor.contextTokens,
-    batchTokensMax: executor.batchTokensMax,
-    sequencesMax: options.sequencesMax,
-    queueMax: options.queueMax,
-    prefixCache: options.prefixCache,
-    compareUrgency: urgencyOf(options.scheduling.policy, {
-      forecast: meter.model,
-      batchTokensMax: executor.batchTokensMax,
-    }),
-    forecast: meter.model,
-    chunkedPrefill: options.scheduling.chunkedPrefill,
-    keepsTbt: options.scheduling.keepsTbt,
-    kvAdmission: options.scheduling.kvAdmission,
-    ...(options.speculating.mode !== "off" && {
-      speculation: {
-        looksUp: options.speculating.mode !== "draft",
-        drafts: draftModel !== undefined,
-        draftTokensMax: options.speculating.draftTokensMax,
-      },
-    }),
-    shares: { shareCount: options.scheduling.kvShares, isolation: options.scheduling.isolation },
-    modelRevision: executor.revision,
-    hashBlock,
-  });
+  const engine = new Engine(engineOptionsOf(options, { executor, meter, draftModel }));
   let submissions = 0;
   const snapshot = () => {
     const { stepRetries } = loop;
@@ -107,6 +83,46 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
   });
   post({ kind: "loaded", facts: factsOf(engine, executor, parameterCount), snapshot: snapshot() });
   return loop.run();
+}
+
+/** What the engine decides by. */
+interface EngineParts {
+  readonly executor: OnnxExecutor;
+  readonly meter: StepMeter;
+  readonly draftModel: DraftModel | undefined;
+}
+
+function engineOptionsOf(
+  options: EngineThreadOptions,
+  { executor, meter, draftModel }: EngineParts,
+): EngineOptions {
+  return {
+    blockCount: executor.blockCount,
+    blockTokens: executor.blockTokens,
+    contextTokens: executor.contextTokens,
+    batchTokensMax: executor.batchTokensMax,
+    sequencesMax: options.sequencesMax,
+    queueMax: options.queueMax,
+    prefixCache: options.prefixCache,
+    compareUrgency: urgencyOf(options.scheduling.policy, {
+      forecast: meter.model,
+      batchTokensMax: executor.batchTokensMax,
+    }),
+    forecast: meter.model,
+    chunkedPrefill: options.scheduling.chunkedPrefill,
+    keepsTbt: options.scheduling.keepsTbt,
+    kvAdmission: options.scheduling.kvAdmission,
+    ...(options.speculating.mode !== "off" && {
+      speculation: {
+        looksUp: options.speculating.mode !== "draft",
+        drafts: draftModel !== undefined,
+        draftTokensMax: options.speculating.draftTokensMax,
+      },
+    }),
+    shares: { shareCount: options.scheduling.kvShares, isolation: options.scheduling.isolation },
+    modelRevision: executor.revision,
+    hashBlock,
+  };
 }
 
 async function load(

@@ -33,6 +33,8 @@ function continuation(
   return generateAlone(request, limits).chosen.map(({ tokenId }) => tokenId);
 }
 
+const aText = (length: number, from: number) => tokenRange(length, from).map((token) => token % 64);
+
 function aWish(overrides: Partial<DraftWish> = {}): DraftWish {
   return { id: "a", tokens: PROMPT, sampling: drawn, outputIndex: 0, draftTokens: 4, ...overrides };
 }
@@ -71,7 +73,8 @@ describe("DraftModel", () => {
         if (random() < 0.4) return [];
         const text = texts.get(id) ?? [...tokenRange(1 + upTo(50), upTo(10))];
         texts.set(id, text);
-        text.push(upTo(64));
+        // Of what was drafted some hold, and what follows is another token.
+        text.push(...Array.from({ length: 1 + upTo(4) }, () => upTo(64)));
         return [
           {
             id,
@@ -99,7 +102,7 @@ describe("DraftModel", () => {
 
   test("a long text is read piece by piece, and those that have read theirs are not held up", async () => {
     const { model } = aDraftModel();
-    const long = tokenRange(200, 0).map((token) => token % 64);
+    const long = aText(200, 0);
     const wishes = [
       aWish({ id: "long", tokens: long, sampling: greedy, draftTokens: 2 }),
       aWish({ draftTokens: 2 }),
@@ -113,14 +116,13 @@ describe("DraftModel", () => {
 
   test("texts asked about longest ago make room, and one that never fits is not drafted", async () => {
     const { model } = aDraftModel();
-    const text = (from: number) => tokenRange(100, from).map((token) => token % 64);
     for (const [index, id] of ["a", "b", "c"].entries()) {
-      await model.draft([aWish({ id, tokens: text(index), draftTokens: 1 })]);
+      await model.draft([aWish({ id, tokens: aText(100, index), draftTokens: 1 })]);
       model.checkInvariants();
     }
     // A pool of 256 tokens holds two of them.
     expect(model.textCount).toBe(2);
-    const never = aWish({ id: "d", tokens: tokenRange(300, 0).map((token) => token % 64) });
+    const never = aWish({ id: "d", tokens: aText(300, 0) });
     expect((await model.draft([never])).size).toBe(0);
     model.checkInvariants();
     expect(model.textCount).toBeLessThanOrEqual(2);

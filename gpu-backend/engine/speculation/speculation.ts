@@ -21,8 +21,10 @@ export interface SpeculationOptions {
   readonly draftTokensMax: number;
 }
 
-/** A draft model that is not asked is probed this seldom: it has to read all of a text for it. */
-const DRAFT_PROBE_STEPS = { first: 64, max: 4096 };
+/** Whether drafting pays again is looked at in one of so many steps. */
+const STEPS_PER_IDLE_LOOK = 8;
+/** Of such looks, every so many end in a probe: few, as a draft model has to read all of a text for it. */
+const DRAFT_PROBE_LOOKS = { first: 32, max: 512 };
 const PROBE_DRAFT_TOKENS = 2;
 
 /** What a step has room for. */
@@ -43,7 +45,10 @@ export class Speculation {
   readonly #all = new Acceptance();
   readonly #counter: DraftCounter;
   readonly #guesses = new Map<string, SequenceGuesses>();
-  readonly #draftProbe = new Probe(DRAFT_PROBE_STEPS);
+  readonly #draftProbe = new Probe(DRAFT_PROBE_LOOKS);
+  /** Whether drafting paid when that was last looked at. */
+  #isDrafting = true;
+  #idleSteps = 0;
 
   /** Without a forecast all that is guessed is verified. */
   constructor(options: SpeculationOptions, forecast: StepForecast | undefined) {
@@ -87,6 +92,8 @@ export class Speculation {
       guess: this.#guessOf(sequence, guesses),
       computedTokens: sequence.computedTokens,
     }));
+    // Most steps of most texts: what to verify need not be weighed.
+    if (guessed.every(({ guess }) => guess === undefined)) return rows;
     const wanted = this.#wantedLengths(guessed);
     const extended = [...rows];
     for (const [index, decode] of decodes.entries()) {
@@ -102,6 +109,8 @@ export class Speculation {
    */
   draftWishes(running: readonly Sequence[], draft: StepForecast): DraftWish[] {
     if (this.#options.drafts !== true || this.#forecast === undefined) return [];
+    this.#idleSteps = this.#isDrafting ? 0 : (this.#idleSteps + 1) % STEPS_PER_IDLE_LOOK;
+    if (this.#idleSteps !== 0) return [];
     const decodes = running.filter((each) => each.uncomputedTokens === 1 && each.outputTokens > 0);
     const candidates = decodes.map((sequence) => ({
       computedTokens: sequence.computedTokens,
@@ -113,6 +122,7 @@ export class Speculation {
     if (candidates.every(({ draftTokensMax }) => draftTokensMax === 0)) return [];
     const forecasts = { target: this.#forecast, draft };
     const depth = draftDepth(candidates, forecasts);
+    this.#isDrafting = depth > 0;
     const isProbe = depth === 0 && this.#draftProbe.isDue();
     if (depth > 0) this.#draftProbe.reset();
     const wishes = decodes.flatMap((sequence, index): DraftWish[] => {

@@ -229,7 +229,7 @@ describe("draft wishes", () => {
     const engine = anEngine(options);
     for (const id of ["a", "b"]) engine.submit(aGenerateRequest({ id, outputTokensMax: 400 }), 0);
     runStep(engine);
-    const asked = Array.from({ length: 300 }, () => engine.draftWishes(costs(5, 0)).length);
+    const asked = Array.from({ length: 800 }, () => engine.draftWishes(costs(5, 0)).length);
     expect(Math.max(...asked)).toBe(1);
     expect(asked.filter((count) => count > 0)).toHaveLength(2);
   });

@@ -27,10 +27,11 @@ async function openTwo(
   return [await open(), await open()];
 }
 
+const wordsOf = (allowed: readonly number[]) => allowed.filter((id) => !END_TOKENS.includes(id));
+
 test("a constraint allows what it would have had nothing been on trial, wherever that led", async () => {
   const random = seededRandom(4);
   const pick = (tokenIds: readonly number[]) => tokenIds[Math.floor(random() * tokenIds.length)];
-  const wordsOf = (allowed: readonly number[]) => allowed.filter((id) => !END_TOKENS.includes(id));
   const compiler = new ConstraintCompiler({ vocabulary, compileMsMax: 60_000 });
   onTestFinished(() => compiler.close());
   const happened = { tried: 0, kept: 0, other: 0, deep: 0 };
@@ -50,7 +51,7 @@ test("a constraint allows what it would have had nothing been on trial, wherever
       if (trials.length > 2) happened.deep += 1;
       // A step that failed has nothing accepted: the next one tries again.
       tried.takeBack();
-      if (random() < 0.2) expect(allowedTokens(tried)).toEqual(allowed);
+      expect(random() < 0.8 ? allowed : allowedTokens(tried)).toEqual(allowed);
       const kept = Math.floor(random() * (trials.length + 1));
       for (const token of trials.slice(0, kept)) {
         happened.kept += 1;

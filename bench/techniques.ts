@@ -1,0 +1,78 @@
+import * as z from "zod";
+import { countFlag, FLAG_HELP, flagSwitch, listFlag } from "../cli/flags.ts";
+import { hasNativePackage } from "../gpu-backend/engine/executor/native-runtime.ts";
+import { loadModel } from "../gpu-backend/engine/model/load-model.ts";
+import { BUNDLED_DRAFT, BUNDLED_MODEL } from "../gpu-backend/settings.ts";
+import { seededRandom } from "../src/base/random.ts";
+import { describeMachine } from "./support/machine.ts";
+import { runProgram } from "./support/run-program.ts";
+import { openDraftModel, openMachine } from "./techniques/bench-engine.ts";
+import type { Row, Section } from "./techniques/section.ts";
+import { speculationSection } from "./techniques/speculation.ts";
+
+const FLAGS = z.object({
+  only: listFlag("NAMES", "Only these techniques, by the first word of their titles"),
+  repeats: countFlag({ min: 1, max: 1000, default: 9 }, "How often each figure is measured"),
+  quick: flagSwitch("Measure each figure twice only"),
+});
+type Flags = z.output<typeof FLAGS>;
+
+const HELP = `Usage: npm run bench:techniques -- [flags]
+
+Measures what each technique of the engine buys, switched on against off, in every runtime that is
+installed. Prints Markdown. Sides take turns; all times are CPU time of this process; figures are medians
+with intervals of 95 %.`;
+
+const QUICK_REPEATS = 2;
+const SEED = 10;
+const BLOCK_COUNT = 1024;
+
+const WASM_WAYS = [{ name: "int8, wasm", precision: "int8", runtime: "wasm" }] as const;
+const WAYS = [...WASM_WAYS, { name: "f32, node", precision: "f32", runtime: "node" }] as const;
+
+async function runBenchmark(flags: Flags): Promise<string> {
+  const lines = [
+    "# What each technique buys",
+    "",
+    `\`npm run bench:techniques\``,
+    "",
+    describeMachine(),
+  ];
+  void FLAG_HELP;
+  const random = seededRandom(SEED);
+  const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
+  const [model, draft] = await Promise.all([loadModel(BUNDLED_MODEL), loadModel(BUNDLED_DRAFT)]);
+  for (const { name, ...way } of hasNativePackage() ? WAYS : WASM_WAYS) {
+    const machine = await openMachine(name, { model, ...way, blockCount: BLOCK_COUNT });
+    const draftModel = await openDraftModel({ model: draft, ...way, blockCount: BLOCK_COUNT });
+    const sections = [speculationSection(draftModel)];
+    for (const section of sections.filter(({ title }) => isWanted(title, flags.only))) {
+      const rows = await section.measure({ machine, repeats, random });
+      lines.push("", ...toTable(section, name, rows));
+    }
+    await machine.executor.close();
+  }
+  return lines.join("\n");
+}
+
+function isWanted(title: string, only: readonly string[] | undefined): boolean {
+  const [word = ""] = title.toLowerCase().split(" ");
+  return only === undefined || only.includes(word);
+}
+
+function toTable(section: Section, machine: string, rows: readonly Row[]): string[] {
+  return [
+    `## ${section.title} (${machine})`,
+    "",
+    `Published: ${section.published}.`,
+    `Measured: ${section.how}.`,
+    "",
+    "| | ours | the step curve says |",
+    "|---|---:|---:|",
+    ...rows.map(({ what, ours, predicted = "" }) => `| ${what} | ${ours} | ${predicted} |`),
+    "",
+    `Why they differ: ${section.why}.`,
+  ];
+}
+
+await runProgram({ flags: FLAGS, help: HELP, run: runBenchmark });
