@@ -15,6 +15,8 @@ import { byteLevelTokenBytes, type TokenBytes } from "./engine/tokenizer/token-b
 import { readTokenizerFile } from "./engine/tokenizer/tokenizer-files.ts";
 import { urgencyOf } from "./engine/urgency.ts";
 import { hashBlock } from "./hash-block.ts";
+import { type KvTiers, NO_TIERS, type TierStatistics } from "./kv-tiers/kv-tiers.ts";
+import { openKvTiers } from "./kv-tiers/open-kv-tiers.ts";
 import { countParameters, defaultBlockCount } from "./model-size.ts";
 import { StepLoop } from "./step-loop.ts";
 import { StepWatch } from "./step-watch.ts";
@@ -45,12 +47,20 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
   const { executor, parameterCount, tokenBytes } = await load(options);
   const draftModel = await loadDraftModel(options, { executor, tokenBytes });
   const meter = new StepMeter(await warmUp(executor, monotonicNowMs));
-  const engine = new Engine(engineOptionsOf(options, { executor, meter, draftModel }));
+  const kvTier =
+    options.kvTiers &&
+    openKvTiers(options.kvTiers, executor, {
+      nowMs: monotonicNowMs,
+      onArrived: (id) => loop.kvArrived(id),
+      onFault: (fault) => post({ kind: "note", note: `The KV tier on disk is given up: ${fault}` }),
+    });
+  const engine = new Engine(engineOptionsOf(options, { executor, meter, draftModel, kvTier }));
   let submissions = 0;
   const snapshot = () => {
     const { stepRetries } = loop;
     const { openingRequests } = intake;
-    return snapshotOf(engine, meter, { submissions, stepRetries, openingRequests });
+    const tiers = kvTier?.statistics ?? NO_TIERS;
+    return snapshotOf(engine, meter, { submissions, stepRetries, openingRequests, tiers });
   };
   const loop: StepLoop = new StepLoop({
     engine,
@@ -90,11 +100,12 @@ interface EngineParts {
   readonly executor: OnnxExecutor;
   readonly meter: StepMeter;
   readonly draftModel: DraftModel | undefined;
+  readonly kvTier: KvTiers | undefined;
 }
 
 function engineOptionsOf(
   options: EngineThreadOptions,
-  { executor, meter, draftModel }: EngineParts,
+  { executor, meter, draftModel, kvTier }: EngineParts,
 ): EngineOptions {
   return {
     blockCount: executor.blockCount,
@@ -111,6 +122,7 @@ function engineOptionsOf(
     forecast: meter.model,
     chunkedPrefill: options.scheduling.chunkedPrefill,
     keepsTbt: options.scheduling.keepsTbt,
+    ...(kvTier !== undefined && { kvTier }),
     kvAdmission: options.scheduling.kvAdmission,
     ...(options.speculating.mode !== "off" && {
       speculation: {
@@ -179,6 +191,7 @@ function snapshotOf(
     readonly submissions: number;
     readonly stepRetries: number;
     readonly openingRequests: number;
+    readonly tiers: TierStatistics;
   },
 ): EngineSnapshot {
   const { counters } = engine;
@@ -193,6 +206,7 @@ function snapshotOf(
     outputTokens: counters.generatedTokens,
     prefixQueriedTokens: counters.prefix.queriedTokens,
     prefixHitTokens: counters.prefix.hitTokens,
+    prefixLoadedTokens: counters.prefix.loadedTokens,
     preemptions: counters.preemptions,
     drafts: counters.drafts,
   };

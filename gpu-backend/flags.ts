@@ -49,6 +49,16 @@ export const FLAGS: Readonly<Record<string, Flag>> = {
     help: "divide the KV pool among N tenants: a request fits into a share, which others leave alone",
     default: "1",
   },
+  "kv-host-mib": {
+    argument: "N",
+    help: "memory for what the KV pool evicts, to be loaded where that is quicker than to compute it",
+    default: "0",
+  },
+  "kv-disk": {
+    argument: "DIR",
+    help: "folder for what requests have computed, found again after a restart; of this engine alone",
+  },
+  "kv-disk-mib": { argument: "N", help: "what may be in that folder", default: "1024" },
   isolation: {
     argument: "borrow|strict",
     help: "whether a tenant may use what others leave of their shares",

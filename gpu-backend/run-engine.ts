@@ -51,6 +51,7 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
     thread: threadOptionsOf(settings),
     onChange: () => link?.changed(),
     onPrefixChanges: (changes) => prefixFeed.apply(changes),
+    onNote: (note) => log("warn", "note", { note }),
   });
   const dispatches = new DispatchTracker();
   const app = createApp({
@@ -112,6 +113,7 @@ function threadOptionsOf(settings: Settings): EngineThreadOptions {
     prefixCache: settings.prefixCache,
     scheduling: settings.scheduling,
     speculating: settings.speculating,
+    kvTiers: settings.kvTiers,
   };
 }
 

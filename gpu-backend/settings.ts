@@ -5,6 +5,7 @@ import { isLoopbackHost } from "../src/base/loopback-host.ts";
 import { RUNTIME_CHOICES, type RuntimeChoice } from "./engine/executor/runtime-choice.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
 import { SPECULATION_MODES, type Speculating } from "./engine/speculation/speculating.ts";
+import type { KvTierSettings } from "./kv-tiers/open-kv-tiers.ts";
 import { FLAGS, helpText, SECRET_VARIABLE } from "./flags.ts";
 import { readFlags } from "./read-flags.ts";
 
@@ -26,6 +27,8 @@ export interface Settings {
   readonly prefixCache: boolean;
   readonly scheduling: Scheduling;
   readonly speculating: Speculating;
+  /** Absent: what the KV pool evicts is gone. */
+  readonly kvTiers: KvTierSettings | undefined;
   readonly poolUrl: string | undefined;
   /** Absent: the address that the engine listens on. */
   readonly advertiseUrl: string | undefined;
@@ -44,6 +47,7 @@ export type ParsedSettings =
 const SECRET_CHARACTERS_MIN = 16;
 /** The attention kernel works on so many positions at a time. */
 const BLOCK_TOKENS_STEP = 16;
+const MIB = 2 ** 20;
 /** The folder of the model that comes with the engine. */
 export const BUNDLED_MODEL = fileURLToPath(new URL("./models/sluice-tiny", import.meta.url));
 /** The folder of its draft model. */
@@ -80,6 +84,9 @@ const FlagValues = z.object({
   policy: z.enum(["fcfs", "priority", "least-slack"], "fcfs, priority or least-slack"),
   "kv-admission": z.enum(["known", "past-future"], "known or past-future"),
   "kv-shares": integer(1, 256),
+  "kv-host-mib": integer(0, 1_000_000),
+  "kv-disk": z.string().min(1, "a folder").optional(),
+  "kv-disk-mib": integer(1, 10_000_000),
   speculation: z.enum(SPECULATION_MODES, "off, lookup, draft or auto"),
   "draft-model": z.string().min(1, "a directory").optional(),
   "max-draft-tokens": integer(1, 64),
@@ -166,6 +173,14 @@ function problemsTogether(
   if (blocks !== undefined && Number(blocks) < Number(shares)) {
     problems.push(`--kv-blocks: expected at least --kv-shares (${shares}), found "${blocks}"`);
   }
+  if (texts["kv-disk"] !== undefined && texts["kv-host-mib"] === "0") {
+    problems.push("--kv-disk: expected with --kv-host-mib, through which all of it comes back");
+  }
+  if (switches.has("no-prefix-cache") && texts["kv-host-mib"] !== "0") {
+    problems.push(
+      "--kv-host-mib: expected without --no-prefix-cache, since nothing is found there",
+    );
+  }
   const { speculation, model, "draft-model": draftModel } = texts;
   if (draftModel !== undefined && speculation !== "draft" && speculation !== "auto") {
     problems.push("--draft-model: expected with --speculation draft or auto, which alone use it");
@@ -218,6 +233,7 @@ function toSettings(
       draftTokensMax: values["max-draft-tokens"],
       draftModelDirectory: draftDirectoryOf(values),
     },
+    kvTiers: kvTiersOf(values),
     poolUrl: values["pool-url"],
     advertiseUrl: values["advertise-url"],
     drainMs: values["drain-ms"],
@@ -232,4 +248,16 @@ function draftDirectoryOf(values: z.infer<typeof FlagValues>): string | undefine
   const given = values["draft-model"];
   if (given !== undefined) return resolve(given);
   return isBundled(values.model) ? BUNDLED_DRAFT : undefined;
+}
+
+function kvTiersOf(values: z.infer<typeof FlagValues>): KvTierSettings | undefined {
+  if (values["kv-host-mib"] === 0) return undefined;
+  const folder = values["kv-disk"];
+  return {
+    memoryBytes: values["kv-host-mib"] * MIB,
+    disk:
+      folder === undefined
+        ? undefined
+        : { folder: resolve(folder), bytes: values["kv-disk-mib"] * MIB },
+  };
 }

@@ -1,7 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import type { DraftModel } from "./draft-model.ts";
 import type { Batch, BatchRow } from "./engine/batch.ts";
-import type { Engine, TurnedAway } from "./engine/engine.ts";
+import type { Engine } from "./engine/engine.ts";
+import type { TurnedAway } from "./engine/plan.ts";
 import type { Executor } from "./engine/executor/executor.ts";
 import { createSamplingKernel } from "./engine/executor/sampling-kernel.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
@@ -79,6 +80,13 @@ export class StepLoop {
 
   cancel(id: string): void {
     this.#publishAny(this.#options.engine.cancel(id));
+  }
+
+  /** What was fetched for a request is near, or will not come. */
+  kvArrived(id: string): void {
+    this.#options.engine.kvArrived(id);
+    this.#hasNews = true;
+    this.#wake?.();
   }
 
   drain(): void {

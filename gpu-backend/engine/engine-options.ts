@@ -1,4 +1,5 @@
 import type { HashBlock } from "./kv-cache/block-chain.ts";
+import type { KvTier } from "./kv-cache/kv-tier.ts";
 import type { KvSharesOptions } from "./kv-cache/kv-shares.ts";
 import type { CompareUrgency } from "./scheduler.ts";
 import type { KvAdmissionRule } from "./scheduling.ts";
@@ -32,6 +33,8 @@ export interface EngineOptions {
   readonly kvAdmission?: KvAdmissionRule;
   /** Keeps what changes in the prefix cache until `takeKvEvents`. Nothing is kept unless given. */
   readonly logsEvents?: boolean;
+  /** What the pool evicts is kept there, and loaded where that is quicker than to compute it. None unless given. */
+  readonly kvTier?: KvTier;
   /** Outputs are guessed and verified, several tokens a step. Nothing is unless given. */
   readonly speculation?: SpeculationOptions;
 }

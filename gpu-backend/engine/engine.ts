@@ -2,34 +2,25 @@ import { assert } from "../../src/base/assert.ts";
 import type { Batch, BatchRow } from "./batch.ts";
 import { checkGenerateRequest } from "./check-generate-request.ts";
 import { type EngineCounters, EventCounter } from "./engine-counters.ts";
+import { type EngineLoad, measureLoad } from "./engine-load.ts";
 import type { EngineOptions } from "./engine-options.ts";
-import type { EngineLoad } from "./engine-load.ts";
-import { measureLoad } from "./engine-load.ts";
 import type { FinishReason, GenerateEvent, GenerateRequest } from "./generate-request.ts";
 import { IntakeLimits } from "./intake-limits.ts";
 import type { KvEvent } from "./kv-cache/kv-event-log.ts";
 import type { PrefixChanges } from "./kv-cache/prefix-names.ts";
 import { LiveRequests } from "./live-requests.ts";
 import { KvCache } from "./kv-cache/kv-cache.ts";
+import { TierChoice } from "./kv-cache/kv-tier.ts";
 import { type Ending, PendingStep } from "./pending-step.ts";
 import type { ComputedRow, RowResult } from "./row-result.ts";
 import { compareArrival, Scheduler } from "./scheduler.ts";
+import type { Plan, TurnedAway } from "./plan.ts";
 import { Sequence } from "./sequence.ts";
 import { NO_DRAFTS } from "./speculation/draft-counter.ts";
 import type { DraftWish } from "./speculation/draft-wishes.ts";
 import { Speculation } from "./speculation/speculation.ts";
 import type { StepForecast } from "../../src/step-cost/step-model.ts";
 import type { TokenConstraint } from "./token-constraint.ts";
-
-/** How a request ends before anything is done for it. */
-export type TurnedAway = Extract<GenerateEvent, { kind: "refused" | "failed" }>;
-
-/** What the next step computes, and what became of requests while it was decided. */
-export interface Plan {
-  /** `undefined`: there is nothing to do until the next `submit` or `kvArrived`. */
-  readonly batch: Batch | undefined;
-  readonly events: GenerateEvent[];
-}
 
 /**
  * Serves requests step by step: plan, execute elsewhere, then commit or roll back.
@@ -54,11 +45,12 @@ export class Engine {
 
   constructor(options: EngineOptions) {
     this.#options = options;
-    this.#kvCache = new KvCache(options);
+    const { kvTier, speculation, forecast, blockTokens } = options;
+    const tier = kvTier && new TierChoice(kvTier, forecast, blockTokens);
+    this.#kvCache = new KvCache({ ...options, tier });
     const { sequenceBlocksMax } = this.#kvCache;
     const { chunkedPrefill = true } = options;
     this.#limits = new IntakeLimits({ ...options, chunkedPrefill, sequenceBlocksMax });
-    const { speculation, forecast } = options;
     this.#speculation = speculation && new Speculation(speculation, forecast);
     this.#scheduler = new Scheduler(this.#kvCache, {
       compareUrgency: compareArrival,
@@ -103,6 +95,7 @@ export class Engine {
     this.#expectHit(sequence);
     this.#requests.add(sequence);
     this.#scheduler.enqueue(sequence);
+    if (sequence.readsPrefixCache) this.#fetchFar(sequence);
     return [];
   }
 
@@ -245,6 +238,14 @@ export class Engine {
       runningIds: new Set(this.#scheduler.running.map((sequence) => sequence.id)),
       batchTokensMax: this.#options.batchTokensMax,
     });
+  }
+
+  /** Lets a sequence wait for what is far below the pool, if that is worth it. */
+  #fetchFar(sequence: Sequence): void {
+    const hashes = this.#kvCache.farHashes(sequence.chain, sequence.knownTokens);
+    if (hashes.length === 0) return;
+    sequence.awaitKv();
+    this.#options.kvTier?.fetch(sequence.id, hashes);
   }
 
   #expectHit(sequence: Sequence): void {

@@ -3,11 +3,9 @@ import type { Batch, BatchRow } from "./batch.ts";
 import type { KvCache } from "./kv-cache/kv-cache.ts";
 import { HopelessCheck } from "./hopeless-check.ts";
 import { PastFuture } from "./past-future.ts";
-import type { KvAdmissionRule } from "./scheduling.ts";
+import type { SchedulerOptions } from "./scheduler-options.ts";
 import type { Sequence } from "./sequence.ts";
-import type { Speculation } from "./speculation/speculation.ts";
 import { StepBudget } from "./step-budget.ts";
-import type { StepForecast } from "../../src/step-cost/step-model.ts";
 
 /** Negative if `a` comes before `b`: gets its share first, is admitted first, is preempted last. */
 export type CompareUrgency = (a: Sequence, b: Sequence, nowMs: number) => number;
@@ -15,23 +13,6 @@ export type CompareUrgency = (a: Sequence, b: Sequence, nowMs: number) => number
 /** First come, first served. */
 export function compareArrival(a: Sequence, b: Sequence): number {
   return a.arrivalNumber - b.arrivalNumber;
-}
-
-export interface SchedulerOptions {
-  /** Sequences that run at once. */
-  readonly sequencesMax: number;
-  /** Tokens of one step; at least `sequencesMax`, so that every decode gets its one. */
-  readonly batchTokensMax: number;
-  /** False: a prompt is computed in one step or waits for one that has room for all of it. */
-  readonly chunkedPrefill: boolean;
-  readonly compareUrgency: CompareUrgency;
-  /** What steps will take; needed for whatever is decided by time. */
-  readonly forecast?: StepForecast | undefined;
-  /** A step has no more prefill than keeps the TBT targets of those that decode, which needs chunks. */
-  readonly keepsTbt: boolean;
-  readonly kvAdmission: KvAdmissionRule;
-  /** Guesses outputs; without it every decode has one token a step. */
-  readonly speculation?: Speculation | undefined;
 }
 
 /** To compute less twice is cheaper than to wait a step for it. */
@@ -240,7 +221,10 @@ export class Scheduler {
   /** Whether a step with this budget computes as much of a waiting prompt as it has to. */
   #fitsStep(sequence: Sequence, budget: StepBudget): boolean {
     if (this.#options.chunkedPrefill) return true;
-    const missingTokens = sequence.uncomputedTokens - this.#hitTokens(sequence);
+    // What would be loaded may turn out not to be there.
+    const { chain, knownTokens, readsPrefixCache } = sequence;
+    const hits = readsPrefixCache ? this.#kvCache.hitBlocks(chain, knownTokens).length : 0;
+    const missingTokens = sequence.uncomputedTokens - hits * this.#kvCache.blockTokens;
     return budget.tokensFor(sequence) >= sequence.stepTokensMax(missingTokens);
   }
 

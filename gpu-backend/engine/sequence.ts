@@ -205,6 +205,12 @@ export class Sequence {
     this.#expectedHitTokens = hitTokens;
   }
 
+  /** KV that it would hit is being fetched: until `kvArrived` it waits and is not planned. */
+  awaitKv(): void {
+    assert(!this.#hasStarted, `Sequence ${this.id} has not started`);
+    this.#awaitsKv = true;
+  }
+
   /** The KV that it waited for is here, where an admission finds it; from now on it can be planned. */
   kvArrived(): void {
     this.#awaitsKv = false;

@@ -32,6 +32,7 @@ describe("parseSettings", () => {
       blockCount: undefined,
       prefixCache: true,
       scheduling: aScheduling(),
+      kvTiers: undefined,
       speculating: { mode: "lookup", draftTokensMax: 8, draftModelDirectory: undefined },
       requireSalt: false,
       secret: undefined,
@@ -46,7 +47,7 @@ describe("parseSettings", () => {
       "--no-prefix-cache --pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
       "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt --kv-admission past-future",
       "--kv-shares 4 --isolation strict --speculation auto --draft-model /models/small",
-      "--max-draft-tokens 3",
+      "--max-draft-tokens 3 --kv-host-mib 64 --kv-disk /var/kv --kv-disk-mib 128",
     );
     expect(settingsOf(argv, SECRET)).toEqual({
       modelDirectory: "/models/other",
@@ -69,6 +70,10 @@ describe("parseSettings", () => {
         kvAdmission: "past-future",
         kvShares: 4,
         isolation: "strict",
+      },
+      kvTiers: {
+        memoryBytes: 64 * 2 ** 20,
+        disk: { folder: "/var/kv", bytes: 128 * 2 ** 20 },
       },
       speculating: { mode: "auto", draftTokensMax: 3, draftModelDirectory: "/models/small" },
       poolUrl: "ws://edge/internal/pools/p",
@@ -160,6 +165,15 @@ describe("parseSettings", () => {
     ]);
     expect(problemsOf(words("--draft-model /models/small"))).toEqual([
       "--draft-model: expected with --speculation draft or auto, which alone use it",
+    ]);
+  });
+
+  test("a tier on disk is reached through one in memory, and either through the prefix cache", () => {
+    expect(problemsOf(words("--kv-disk /var/kv"))).toEqual([
+      "--kv-disk: expected with --kv-host-mib, through which all of it comes back",
+    ]);
+    expect(problemsOf(words("--kv-host-mib 8 --no-prefix-cache"))).toEqual([
+      "--kv-host-mib: expected without --no-prefix-cache, since nothing is found there",
     ]);
   });
 

@@ -18,6 +18,7 @@ import { urgencyOf } from "../../../gpu-backend/engine/urgency.ts";
 import type { Random } from "../../../src/base/random.ts";
 import { seededRandom } from "../../../src/base/random.ts";
 import { aGenerateRequest, aSampling, hashBlockReadably } from "../../support/engine-builders.ts";
+import { ForgetfulTier } from "../../support/forgetful-tier.ts";
 import { MemoryEngine } from "../../support/memory-engine.ts";
 import {
   type AloneAnswer,
@@ -73,6 +74,7 @@ class Mix {
   readonly #draftRandom: Random;
   readonly #offersDrafts: boolean;
   readonly #alone = new Map<string, readonly number[]>();
+  readonly #tier: ForgetfulTier;
   #nowMs = 0;
   rollbacks = 0;
   /** Rows with drafts that were rolled back. */
@@ -111,12 +113,19 @@ class Mix {
       looksUp: this.#draftRandom() < 0.7,
       draftTokensMax: 1 + Math.floor(this.#draftRandom() * 5),
     };
+    this.#tier = new ForgetfulTier(this.#draftRandom);
+    const hasTier = this.#draftRandom() < 0.5;
     const isSpeculating = this.#offersDrafts || this.#draftRandom() < 0.5;
-    this.#engine = new Engine({ ...this.#options, ...(isSpeculating && { speculation }) });
+    this.#engine = new Engine({
+      ...this.#options,
+      ...(isSpeculating && { speculation }),
+      ...(hasTier && { kvTier: this.#tier }),
+    });
     this.#model = new PagedMemoryModel({
       ...this.#options,
       vocabularyTokens: VOCABULARY_TOKENS,
     });
+    this.#tier.pool = this.#model;
     this.#systemPrompts = [3, 6, 9].map((length) => this.#tokens(length));
     this.#failureRatio = this.#random() < 0.5 ? 0.25 : 0;
     this.#cancelRatio = this.#random() < 0.5 ? 0.15 : 0;
@@ -127,6 +136,10 @@ class Mix {
   /** Whether the pool is divided, and more tenants come than there are shares. */
   get isDivided(): boolean {
     return (this.#options.shares?.shareCount ?? 1) > 1 && this.#tenantCount > 1;
+  }
+
+  get tier(): ForgetfulTier {
+    return this.#tier;
   }
 
   get engine(): Engine {
@@ -402,6 +415,9 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, gues
     acceptedTokens: 0,
     rejectedTokens: 0,
     draftRollbacks: 0,
+    loadedTokens: 0,
+    failedLoads: 0,
+    fetches: 0,
   };
   const told = { "prompt-logprobs": 0, embedded: 0, logprobs: 0 };
   const ends: Record<string, number> = {};
@@ -435,6 +451,9 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, gues
     seen.resumedHits += counters.prefix.resumedHitTokens;
     seen.preemptions += counters.preemptions;
     if (mix.rowsMax > 1) seen.batched += 1;
+    seen.loadedTokens += counters.prefix.loadedTokens;
+    seen.failedLoads += mix.tier.failedLoads;
+    seen.fetches += mix.tier.fetches;
     seen.drafts += counters.drafts.drafts;
     seen.acceptedTokens += counters.drafts.acceptedTokens;
     seen.rejectedTokens += counters.drafts.draftTokens - counters.drafts.acceptedTokens;
@@ -452,8 +471,11 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, gues
   expect(seen.rollbacks).toBeGreaterThan(1000);
   expect(seen.hits).toBeGreaterThan(1000);
   expect(seen.preemptions).toBeGreaterThan(100);
-  expect(seen.divided).toBeGreaterThan(5);
+  expect(seen.divided).toBeGreaterThan(3);
   expect(seen.resumedHits).toBeGreaterThan(100);
+  expect(seen.loadedTokens).toBeGreaterThan(300);
+  expect(seen.failedLoads).toBeGreaterThan(30);
+  expect(seen.fetches).toBeGreaterThan(30);
   expect(seen.drafts).toBeGreaterThan(2000);
   expect(seen.acceptedTokens).toBeGreaterThan(2000);
   expect(seen.rejectedTokens).toBeGreaterThan(1000);
