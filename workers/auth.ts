@@ -3,7 +3,7 @@ import { checksumOf, splitApiKey } from "../src/tenants/api-key.ts";
 import type { KeyScope } from "../src/tenants/key-scope.ts";
 import type { TenantAccess } from "../src/tenants/tenant-access.ts";
 import type { Env } from "./env.ts";
-import { GatewayError } from "./gateway-error.ts";
+import { GatewayError, StaleKeyError } from "./gateway-error.ts";
 import { authenticateJwt, isJwt, JWT_LENGTH_MAX } from "./jwt-auth.ts";
 import { admitLookup, countingFailures, noteFailure } from "./key-guard.ts";
 import { keyUses } from "./key-uses.ts";
@@ -67,23 +67,26 @@ async function authenticateKey(
   { env, settings, nowMs, scope }: AuthenticationWish,
 ): Promise<TenantAccess> {
   // Local mode has keys that people have thought of, the demo keys among them.
-  if (settings.mode === "production" && !isMadeHere(apiKey, settings)) throw invalidApiKey();
+  const isMadeByUs = isMadeHere(apiKey, settings);
+  if (settings.mode === "production" && !isMadeByUs) throw invalidApiKey();
   const keyHash = createHmac("sha256", settings.keyPepper).update(apiKey).digest("hex");
 
   const access = await findAccess(
     keyHash,
     { env, nowMs },
     {
-      ask: (directory) => directory.lookup(keyHash),
-      admit: () => admitLookup(headers, nowMs),
+      ask: (directory, knownState) => directory.lookup(keyHash, knownState),
+      admit: () => admitLookup(headers, nowMs, isMadeByUs),
     },
   );
-  if (access === undefined || !isSameSecret(access.keyHash, keyHash)) throw invalidApiKey();
+  if (access === undefined || !isSameSecret(access.keyHash, keyHash)) {
+    throw isMadeByUs ? new StaleKeyError() : invalidApiKey();
+  }
   if (nowMs < (access.notBeforeAtMs ?? nowMs)) {
-    throw invalidApiKey("The API key is not valid yet");
+    throw new StaleKeyError("The API key is not valid yet");
   }
   if (nowMs >= (access.expiresAtMs ?? Number.POSITIVE_INFINITY)) {
-    throw invalidApiKey("The API key has expired");
+    throw new StaleKeyError("The API key has expired");
   }
   refuseForeignPage(headers, access);
   keyUses.note(keyHash, nowMs);
@@ -149,6 +152,6 @@ function sha256(text: string): Uint8Array {
   return createHash("sha256").update(text).digest();
 }
 
-function invalidApiKey(message?: string): GatewayError {
-  return new GatewayError({ code: "invalid_api_key", ...(message !== undefined && { message }) });
+function invalidApiKey(): GatewayError {
+  return new GatewayError({ code: "invalid_api_key" });
 }

@@ -2,7 +2,6 @@ import { DurableObject } from "cloudflare:workers";
 import type { MetricFamily } from "../src/base/metric-text.ts";
 import type { PoolId, TenantId } from "../src/protocol/ids.ts";
 import type { LivePool, LiveTenant } from "../src/tenants/live-configuration.ts";
-import type { TenantAccess } from "../src/tenants/tenant-access.ts";
 import type { ConfigurationChanges } from "../src/tenants/configuration-changes.ts";
 import type { LiveJwtIssuer } from "../src/tenants/jwt-issuer.ts";
 import type { KeyPermissions } from "../src/tenants/live-configuration.ts";
@@ -18,8 +17,10 @@ import { ConfigurationUpload } from "./configuration-upload.ts";
 import { CacheGenerations } from "./cache-generations.ts";
 import { EdgeCounts } from "./edge-counts.ts";
 import type { Env } from "./env.ts";
+import type { FoundAccess, KeyLookup } from "./stored-access.ts";
 import { accessOfTenant, findAccess } from "./stored-access.ts";
 import { compareVersions } from "./stored-changes.ts";
+import type { Frame } from "./stored-configuration.ts";
 import { StoredConfiguration } from "./stored-configuration.ts";
 import type { Applied, CommitWish } from "./staged-change.ts";
 import type { VersionRecord } from "./stored-versions.ts";
@@ -46,12 +47,6 @@ export interface PoolAnswer {
   readonly pool: LivePool;
 }
 
-export type KeyLookup =
-  | { readonly kind: "known"; readonly access: TenantAccess }
-  | { readonly kind: "unknown" }
-  /** Nothing was ever applied, so no key can be called wrong. */
-  | { readonly kind: "unconfigured" };
-
 export interface DirectorySummary {
   /** 0 until a configuration is applied. */
   readonly version: number;
@@ -73,6 +68,8 @@ export class DirectoryObject extends DurableObject<Env> {
   readonly #keys: StoredKeys;
   readonly #audit: StoredAudit;
   readonly #counts = new EdgeCounts();
+  /** Another one for whatever is written that a look-up could tell of, and in each life. */
+  #state = crypto.randomUUID();
   #uploads = 0;
   #lastStage = 0;
 
@@ -143,7 +140,7 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#stored.tenants(after, countMax);
   }
 
-  async tenant(tenantId: TenantId): Promise<LiveTenant | undefined> {
+  tenant(tenantId: TenantId): LiveTenant | undefined {
     this.#stored.frame();
     const entry = this.#stored.find("tenant", tenantId)?.entry;
     return entry?.kind === "tenant" ? entry.thing : undefined;
@@ -198,24 +195,27 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#counts.families();
   }
 
-  /** Tells whose key this is. Models, targets and limits come along, so that one call is enough. */
-  async lookup(keyHash: string): Promise<KeyLookup> {
-    const frame = this.#stored.frame();
-    if (frame === undefined) return { kind: "unconfigured" };
-    return this.#found(findAccess(this.#storage.sql, frame, keyHash));
+  /**
+   * Tells whose key this is. Models, targets and limits come along, so that one call is enough; to whom was told
+   * the same in `knownState`, that it has not changed.
+   */
+  async lookup(keyHash: string, knownState?: string): Promise<KeyLookup> {
+    return this.#tell(knownState, (frame) => findAccess(this.#storage.sql, frame, keyHash));
   }
 
   /** Begins a new generation of what is cached for a tenant; `undefined` for one that is not there. */
   async purgeCache(tenantId: TenantId): Promise<number | undefined> {
-    return (await this.hasTenant(tenantId)) ? this.#generations.raise(tenantId) : undefined;
+    if (!(await this.hasTenant(tenantId))) return undefined;
+    this.#state = crypto.randomUUID();
+    return this.#generations.raise(tenantId);
   }
 
   /** Tells of a tenant by its name what `lookup` tells of one by its key: for who is vouched for otherwise. */
-  async lookupTenant(tenantId: TenantId): Promise<KeyLookup> {
-    const frame = this.#stored.frame();
-    if (frame === undefined) return { kind: "unconfigured" };
-    const tenant = await this.tenant(tenantId);
-    return this.#found(tenant && accessOfTenant(frame, tenant));
+  async lookupTenant(tenantId: TenantId, knownState?: string): Promise<KeyLookup> {
+    return this.#tell(knownState, (frame) => {
+      const tenant = this.tenant(tenantId);
+      return tenant && accessOfTenant(frame, tenant);
+    });
   }
 
   /** Whose tokens stand for a tenant. */
@@ -247,10 +247,17 @@ export class DirectoryObject extends DurableObject<Env> {
     };
   }
 
-  #found(found: Omit<TenantAccess, "cacheGeneration"> | undefined): KeyLookup {
+  #tell(
+    knownState: string | undefined,
+    find: (frame: Frame) => FoundAccess | undefined,
+  ): KeyLookup {
+    if (knownState === this.#state) return { kind: "unchanged" };
+    const frame = this.#stored.frame();
+    if (frame === undefined) return { kind: "unconfigured" };
+    const found = find(frame);
     if (found === undefined) return { kind: "unknown" };
     const cacheGeneration = this.#generations.of(found.tenant.tenantId);
-    return { kind: "known", access: { ...found, cacheGeneration } };
+    return { kind: "known", access: { ...found, cacheGeneration, directoryState: this.#state } };
   }
 
   /** Does something about a key, and writes it down with it. */
@@ -260,6 +267,7 @@ export class DirectoryObject extends DurableObject<Env> {
     act: (desk: Desk, dated: KeyPlace) => KeyVerdict,
   ): KeyVerdict {
     this.#stored.frame();
+    this.#state = crypto.randomUUID();
     return this.#storage.transactionSync(() => {
       const nowMs = Date.now();
       const desk = { configuration: this.#stored, keys: this.#keys };
@@ -279,6 +287,7 @@ export class DirectoryObject extends DurableObject<Env> {
       stage: this.#lastStage,
       isWhole,
       onApplied: ({ version, atMs, actor, action, reason }) => {
+        this.#state = crypto.randomUUID();
         this.#audit.add({ actor, action, subject: `version ${version}`, details: reason }, atMs);
         this.#keys.prune();
       },

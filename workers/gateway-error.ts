@@ -11,3 +11,11 @@ export class GatewayError extends Error {
     this.problem = problem;
   }
 }
+
+/** A key or a token that was given to somebody and is not valid now: whoever has it does not guess. */
+export class StaleKeyError extends GatewayError {
+  constructor(message?: string) {
+    super({ code: "invalid_api_key", ...(message !== undefined && { message }) });
+    this.name = "StaleKeyError";
+  }
+}

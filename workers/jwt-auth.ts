@@ -5,7 +5,7 @@ import type { LiveJwtIssuer } from "../src/tenants/jwt-issuer.ts";
 import type { TenantAccess } from "../src/tenants/tenant-access.ts";
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
-import { GatewayError } from "./gateway-error.ts";
+import { GatewayError, StaleKeyError } from "./gateway-error.ts";
 import { jwksAt, JwksAway } from "./jwks.ts";
 import { findAccess, RETRY_AFTER_MS } from "./known-access.ts";
 import { logLine } from "./log.ts";
@@ -54,15 +54,15 @@ export async function authenticateJwt(token: string, place: TokenPlace): Promise
   if (issuer === undefined) throw invalidToken("its issuer is not trusted here");
   const payload = await verify(token, issuer, place.nowMs);
   const tenantId = TenantId.safeParse(ownClaim(payload, issuer.tenantClaim));
-  if (!tenantId.success) throw invalidToken(`its claim '${issuer.tenantClaim}' names no tenant`);
+  if (!tenantId.success) throw staleToken(`its claim '${issuer.tenantClaim}' names no tenant`);
   if (issuer.tenantIds?.includes(tenantId.data) === false) {
-    throw invalidToken("its issuer does not speak for that tenant");
+    throw staleToken("its issuer does not speak for that tenant");
   }
   const name = `tenant:${tenantId.data}`;
   const access = await findAccess(name, place, {
-    ask: (directory) => directory.lookupTenant(tenantId.data),
+    ask: (directory, knownState) => directory.lookupTenant(tenantId.data, knownState),
   });
-  if (access === undefined) throw invalidToken("its tenant is not known here");
+  if (access === undefined) throw staleToken("its tenant is not known here");
   return { ...access, keyName: `jwt:${issuer.name}` };
 }
 
@@ -78,9 +78,10 @@ async function verify(token: string, issuer: LiveJwtIssuer, nowMs: number): Prom
     });
     return payload;
   } catch (error) {
-    if (error instanceof errors.JWTExpired) throw invalidToken("it has expired");
+    // These are judged behind the signature.
+    if (error instanceof errors.JWTExpired) throw staleToken("it has expired");
     if (error instanceof errors.JWTClaimValidationFailed) {
-      throw invalidToken(`its claim '${error.claim}' is not as it should be`);
+      throw staleToken(`its claim '${error.claim}' is not as it should be`);
     }
     if (error instanceof JwksAway || error instanceof errors.JWKSTimeout)
       throw keysAway(issuer, error);
@@ -126,8 +127,14 @@ function keysAway({ name }: LiveJwtIssuer, error: Error): GatewayError {
 }
 
 function invalidToken(reason: string): GatewayError {
-  return new GatewayError({
-    code: "invalid_api_key",
-    message: `The token is not valid: ${reason}`,
-  });
+  return new GatewayError({ code: "invalid_api_key", message: toMessage(reason) });
+}
+
+/** One whose issuer has signed it, so that nobody has made it up. */
+function staleToken(reason: string): GatewayError {
+  return new StaleKeyError(toMessage(reason));
+}
+
+function toMessage(reason: string): string {
+  return `The token is not valid: ${reason}`;
 }

@@ -1,11 +1,12 @@
 import { AccessCache } from "../src/tenants/access-cache.ts";
 import type { TenantAccess } from "../src/tenants/tenant-access.ts";
-import type { DirectoryObject, KeyLookup } from "./directory-object.ts";
+import type { DirectoryObject } from "./directory-object.ts";
 import { DIRECTORY_NAME } from "./directory-object.ts";
 import type { Env } from "./env.ts";
 import { GatewayError } from "./gateway-error.ts";
 import { logLine } from "./log.ts";
 import { requestCounts } from "./request-counts.ts";
+import type { KeyLookup } from "./stored-access.ts";
 import { withinMs } from "./within-ms.ts";
 
 /** A Directory that takes longer than this counts as away: TTFT runs meanwhile. */
@@ -19,7 +20,10 @@ const cache = new AccessCache();
 
 /** How the Directory is asked for one thing. */
 interface Question {
-  readonly ask: (directory: DurableObjectStub<DirectoryObject>) => Promise<KeyLookup>;
+  readonly ask: (
+    directory: DurableObjectStub<DirectoryObject>,
+    knownState: string | undefined,
+  ) => Promise<KeyLookup>;
   /** Throws where it must not be asked for what nobody here has met; absent: it may always. */
   readonly admit?: () => void;
 }
@@ -36,20 +40,26 @@ export async function findAccess(
   const remembered = cache.recall(name, nowMs);
   if (remembered.kind === "known") return remembered.access;
   if (remembered.kind === "unknown") return undefined;
-  // What was good lately is nobody's guess.
-  if (!cache.wasGood(name, nowMs)) admit?.();
+  const known = cache.recallGood(name, nowMs);
+  if (known === undefined) admit?.();
   let answer: KeyLookup;
   try {
-    answer = await withinMs(ask(env.DIRECTORY.getByName(DIRECTORY_NAME)), LOOKUP_TIMEOUT_MS);
+    const asked = ask(env.DIRECTORY.getByName(DIRECTORY_NAME), known?.directoryState);
+    answer = await withinMs(asked, LOOKUP_TIMEOUT_MS);
   } catch (error) {
     return lastGoodAccess(name, nowMs, String(error));
   }
   if (answer.kind === "unconfigured") {
     throw new GatewayError({ code: "not_configured", retryAfterMs: RETRY_AFTER_MS });
   }
-  const access = answer.kind === "known" ? answer.access : undefined;
+  const access = accessIn(answer, known);
   cache.learn(name, access, nowMs);
   return access;
+}
+
+function accessIn(answer: KeyLookup, known: TenantAccess | undefined): TenantAccess | undefined {
+  if (answer.kind === "unchanged") return known;
+  return answer.kind === "known" ? answer.access : undefined;
 }
 
 function lastGoodAccess(name: string, nowMs: number, reason: string): TenantAccess {

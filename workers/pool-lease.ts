@@ -1,6 +1,11 @@
 import { RpcTarget } from "cloudflare:workers";
-import type { Dispatch, Offer, Outcome, Prospects } from "../src/pool/offer.ts";
+import type { Dispatch, Offer, Outcome, Prospects, Rejection } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
+
+/** The pool's verdict on an offer. */
+export type Acquired =
+  | { readonly kind: "dispatched"; readonly dispatch: Dispatch; readonly lease: PoolLease }
+  | { readonly kind: "rejected"; readonly rejection: Rejection };
 
 /** A second copy of a dispatched request, with a lease of its own. */
 export interface Hedged {

@@ -1,31 +1,27 @@
 import { DurableObject } from "cloudflare:workers";
 import { assert } from "../src/base/assert.ts";
 import type { MetricFamily } from "../src/base/metric-text.ts";
-import type { Dispatch, Offer, Rejection } from "../src/pool/offer.ts";
+import type { Offer, Rejection } from "../src/pool/offer.ts";
 import { encodeDecisions } from "../src/pool/decision-lines.ts";
 import { DecisionLog } from "../src/pool/decision-log.ts";
 import type { PoolCall } from "../src/pool/pool-call.ts";
 import type { PoolEffect } from "../src/pool/pool-effect.ts";
 import type { PoolStatus } from "../src/pool/pool-status.ts";
-import { Pool } from "../src/pool/pool.ts";
+import type { Pool } from "../src/pool/pool.ts";
 import { REPLICA_CLOSE_CODES } from "../src/protocol/engine-api.ts";
 import type { LeaseId, PoolId, RequestId } from "../src/protocol/ids.ts";
 import { EnginePolls } from "./engine-polls.ts";
 import type { Env } from "./env.ts";
 import { secretFaultOf } from "./foreign-headers.ts";
 import { PoolConfiguration } from "./pool-configuration.ts";
-import type { Hedged } from "./pool-lease.ts";
+import type { Acquired, Hedged } from "./pool-lease.ts";
 import { PoolLease } from "./pool-lease.ts";
+import { PoolMemory } from "./pool-memory.ts";
 import { poolOfUrl } from "./pool-of-url.ts";
 import { readReplicaFrame } from "./replica-frame.ts";
 import { ReplicaLinks } from "./replica-links.ts";
 import { settingsOf } from "./settings.ts";
 import { toByteStream } from "./text-stream.ts";
-
-/** The pool's verdict on an offer. */
-export type Acquired =
-  | { readonly kind: "dispatched"; readonly dispatch: Dispatch; readonly lease: PoolLease }
-  | { readonly kind: "rejected"; readonly rejection: Rejection };
 
 /** A replica that is not in our copy of the configuration may be in one this much newer. */
 const UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX = 1_000;
@@ -48,13 +44,14 @@ const DECISIONS_CHARACTERS_MAX = 33_554_432;
  * Body of `Pool`, one object a pool, found by pool id: the only dispatcher of its replicas.
  *
  * Callers ask by RPC, replicas dial in by WebSocket; tokens never pass through here. Every call of
- * the pool is kept for a while, so that it can explain itself. Only an operator's word that closes it is
- * stored: the state is in memory while anybody waits or holds a lease, and a new life relearns it from
- * the connections, which outlive the object, and from the next reports.
+ * the pool is kept for a while, so that it can explain itself. An operator's word that closes it is stored
+ * at once, and what it has learned when it is idle; who waits and who runs is in memory, and a new life
+ * relearns that from the connections, which outlive the object, and from the next reports.
  */
 export class PoolObject extends DurableObject<Env> {
   readonly #epoch = crypto.randomUUID();
   readonly #pool: Pool;
+  readonly #memory: PoolMemory;
   readonly #decisions: DecisionLog;
   readonly #links: ReplicaLinks;
   readonly #polls: EnginePolls;
@@ -70,7 +67,8 @@ export class PoolObject extends DurableObject<Env> {
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
     const [seed = 0] = crypto.getRandomValues(new Uint32Array(1));
-    this.#pool = new Pool({ epoch: this.#epoch, startedAtMs: Date.now(), seed });
+    this.#memory = new PoolMemory(state.storage);
+    this.#pool = this.#memory.begin({ epoch: this.#epoch, startedAtMs: Date.now(), seed });
     this.#decisions = new DecisionLog(this.#pool);
     this.#links = new ReplicaLinks(state, this.#pool, (call, nowMs) =>
       this.#decisions.call(call, nowMs),
@@ -222,6 +220,7 @@ export class PoolObject extends DurableObject<Env> {
   }
 
   #call(call: PoolCall): void {
+    if (call.kind === "settle" || call.kind === "offer") this.#memory.learned(this.#pool);
     this.#perform(this.#decisions.call(call, Date.now()));
   }
 

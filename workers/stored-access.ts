@@ -7,7 +7,16 @@ import type { Frame, SqlRow } from "./stored-configuration.ts";
 import { readSqlRow } from "./stored-configuration.ts";
 
 /** What the configuration says of it. */
-type FoundAccess = Omit<TenantAccess, "cacheGeneration">;
+export type FoundAccess = Omit<TenantAccess, "cacheGeneration" | "directoryState">;
+
+/** What the Directory answers to who asks whose key this is. */
+export type KeyLookup =
+  | { readonly kind: "known"; readonly access: TenantAccess }
+  | { readonly kind: "unknown" }
+  /** What the asker knows is true still. */
+  | { readonly kind: "unchanged" }
+  /** Nothing was ever applied, so no key can be called wrong. */
+  | { readonly kind: "unconfigured" };
 
 /** A key's row with that of its tenant and what was said of its end beside it. */
 type KeyRow = SqlRow & { tenant_value: string; tenant_digest: string; ends_at_ms: number | null };

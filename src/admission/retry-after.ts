@@ -3,6 +3,8 @@ import type { KeyedHeapState } from "../base/heap.ts";
 import { KeyedHeap } from "../base/heap.ts";
 import type { Random } from "../base/random.ts";
 import type { TenantId } from "../protocol/ids.ts";
+import type { SpareRoomState } from "./spare-room.ts";
+import { allSpareRoom, SpareRoom } from "./spare-room.ts";
 
 /** A request that is refused, and what is known of when it need not be. */
 export interface Refusal {
@@ -15,10 +17,20 @@ export interface Refusal {
   readonly backlogDrainsAfterMs: number;
   /** GPU-ms a ms that the tenant has of the pool when all want more than there is. */
   readonly shareMsPerMs: number;
+  /** GPU-ms a ms that the whole pool has. */
+  readonly poolMsPerMs: number;
 }
 
-/** What {@link RetryAfter} remembers: until when each tenant's retries are promised, earliest first. */
-export type RetryAfterState = KeyedHeapState<TenantId>;
+/** What {@link RetryAfter} remembers. */
+export interface RetryAfterState {
+  /** Until when each tenant's retries are promised, earliest first. */
+  readonly promised: KeyedHeapState<TenantId>;
+  readonly spareRoom: SpareRoomState;
+}
+
+export function noPromises(): RetryAfterState {
+  return { promised: { entries: [], added: 0 }, spareRoom: allSpareRoom() };
+}
 
 /** The bound of {@link RetryAfter}. */
 export interface RetryAfterLimits {
@@ -35,6 +47,8 @@ const MIDDLE_MS_MAX = 60_000 / (1 + JITTER_RATIO);
  * it, four fifths say; retries that came back faster than the rest allows would be a burst again.
  */
 const RETRY_SHARE_RATIO = 0.15;
+/** And of what the whole pool has to spare: the others that were refused come back for it, too. */
+const RETRY_SPARE_RATIO = 0.25;
 
 /**
  * Says when to come back. Everyone who was refused in the same burst would otherwise be told the
@@ -44,24 +58,29 @@ const RETRY_SHARE_RATIO = 0.15;
 export class RetryAfter {
   readonly state: RetryAfterState;
   readonly #promisedUntil: KeyedHeap<TenantId>;
+  readonly #spareRoom: SpareRoom;
   readonly #limits: RetryAfterLimits;
 
-  constructor(
-    limits: Partial<RetryAfterLimits> = {},
-    state: RetryAfterState = { entries: [], added: 0 },
-  ) {
+  constructor(limits: Partial<RetryAfterLimits> = {}, state: RetryAfterState = noPromises()) {
     this.#limits = { ...DEFAULTS, ...limits };
     this.state = state;
-    this.#promisedUntil = new KeyedHeap(state);
+    this.#promisedUntil = new KeyedHeap(state.promised);
+    this.#spareRoom = new SpareRoom(state.spareRoom);
+  }
+
+  /** Notes a request that takes of the room that retries would have. */
+  sent(costMs: number, nowMs: number): void {
+    this.#spareRoom.sent(costMs, nowMs);
   }
 
   /** How long a refused request should stay away: 1 s to 60 s, of which a fifth either way is jitter. */
   promiseMs(refusal: Refusal, random: Random, nowMs: number): number {
     this.#forgetPast(nowMs);
-    const { tenantId, costMs, shareMsPerMs } = refusal;
+    const { tenantId, costMs } = refusal;
+    const spareRatio = this.#spareRoom.refused(refusal.poolMsPerMs, nowMs);
     const untilMs = this.#promisedUntil.priorityOf(tenantId) ?? nowMs;
-    const waitMs = Math.max(possibleAfterMs(refusal), untilMs - nowMs);
-    const paceMs = costMs / (shareMsPerMs * RETRY_SHARE_RATIO);
+    const waitMs = Math.max(possibleAfterMs(refusal, spareRatio), untilMs - nowMs);
+    const paceMs = costMs / retryMsPerMs(refusal, spareRatio);
     // Later than anyone is told, promises mean nothing; they would only take longer to run out.
     const promisedMs = Math.min(MIDDLE_MS_MAX, waitMs + (costMs > 0 ? paceMs : 0));
     this.#promisedUntil.set(tenantId, nowMs + promisedMs);
@@ -86,8 +105,19 @@ export class RetryAfter {
   }
 }
 
-/** When a request could be served at the earliest. One without a guarantee has to wait for idle replicas. */
-function possibleAfterMs({ isInProfile, inProfileAfterMs, backlogDrainsAfterMs }: Refusal): number {
+/**
+ * When a request could be served at the earliest. One without a guarantee has to wait for idle replicas, and
+ * so can excess, the more of the pool is free when there is no burst.
+ */
+function possibleAfterMs(refusal: Refusal, spareRatio: number): number {
+  const { isInProfile, inProfileAfterMs, backlogDrainsAfterMs } = refusal;
   if (isInProfile || inProfileAfterMs === Infinity) return backlogDrainsAfterMs;
-  return inProfileAfterMs;
+  if (inProfileAfterMs <= backlogDrainsAfterMs) return inProfileAfterMs;
+  return inProfileAfterMs - spareRatio * (inProfileAfterMs - backlogDrainsAfterMs);
+}
+
+/** GPU-ms a ms for a tenant's retries: some of its share, or of what is free, whichever is more. */
+function retryMsPerMs({ shareMsPerMs, poolMsPerMs }: Refusal, spareRatio: number): number {
+  const spareMsPerMs = poolMsPerMs * spareRatio;
+  return Math.max(shareMsPerMs * RETRY_SHARE_RATIO, spareMsPerMs * RETRY_SPARE_RATIO);
 }

@@ -29,6 +29,7 @@ export class Dispatcher {
     const lease = this.#give(request, option, charge, nowMs);
     this.#noteExcess(request, lease);
     this.#parts.hedgeBudget.dispatched();
+    this.#parts.retryAfter.sent(costMs, nowMs);
     this.#parts.totals.dispatched(request, this.#routeOf(request, option), nowMs);
     if (!offer.isRetry) this.#parts.tenants.count(offer.tenantId, { kind: "admitted" }, nowMs);
     return { kind: "dispatch", ...told(request, option, lease, nowMs) };

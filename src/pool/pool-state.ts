@@ -3,6 +3,7 @@ import { emptyDisplacement } from "../admission/displacement.ts";
 import type { HoldBackState } from "../admission/hold-back.ts";
 import { HoldBack } from "../admission/hold-back.ts";
 import type { RetryAfterState } from "../admission/retry-after.ts";
+import { noPromises } from "../admission/retry-after.ts";
 import type { WaitQueueState } from "../admission/wait-queue.ts";
 import { emptyWaitQueue } from "../admission/wait-queue.ts";
 import type { RandomState } from "../base/random.ts";
@@ -88,7 +89,7 @@ export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
     waiting: new Map(),
     displacement: emptyDisplacement(),
     holdBack: new HoldBack().state,
-    retryAfter: { entries: [], added: 0 },
+    retryAfter: noPromises(),
     hedgeBudget: new HedgeBudget().state,
     calibration: new Calibration().state,
     outputLengths: { byModel: new Map() },

@@ -111,6 +111,7 @@ export class Refuser {
         inProfileAfterMs: tenants.inProfileAfterMs(tenantId, costMs, rateMsPerMs, nowMs),
         backlogDrainsAfterMs: drainMs,
         shareMsPerMs: share.guaranteedRatio * rateMsPerMs,
+        poolMsPerMs: rateMsPerMs,
       },
       random,
       nowMs,

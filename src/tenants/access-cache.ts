@@ -72,10 +72,11 @@ export class AccessCache {
     return entry.access;
   }
 
-  /** Whether a key was good lately, so that it is nobody's guess. */
-  wasGood(keyHash: string, nowMs: number): boolean {
+  /** Returns what was good lately, to be asked about anew; such a key is nobody's guess. */
+  recallGood(keyHash: string, nowMs: number): TenantAccess | undefined {
     const entry = this.#known.get(keyHash);
-    return entry !== undefined && nowMs < entry.confirmedAtMs + ACCESS_LAST_GOOD_MS;
+    if (entry === undefined || nowMs >= entry.confirmedAtMs + ACCESS_LAST_GOOD_MS) return undefined;
+    return entry.access;
   }
 
   checkInvariants(): void {

@@ -20,4 +20,6 @@ export interface TenantAccess {
   readonly notBeforeAtMs?: number;
   readonly expiresAtMs?: number;
   readonly configurationVersion: number;
+  /** Names what the Directory held when it said this: while it still does, it need not say it again. */
+  readonly directoryState: string;
 }

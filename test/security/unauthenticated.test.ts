@@ -4,6 +4,7 @@ import { ACCESS_FRESH_MS } from "../../src/tenants/access-cache.ts";
 import { FAILURES_BURST } from "../../src/tenants/address-guard.ts";
 import { authenticate } from "../../workers/auth.ts";
 import { settingsOf } from "../../workers/settings.ts";
+import { issueKey, tellAdmin } from "../workers/support/admin.ts";
 import { aGateway, CHAT_PATH, fetchGateway } from "../workers/support/gateway.ts";
 import { wholeAnswer } from "../workers/support/upstream.ts";
 
@@ -77,6 +78,36 @@ describe("an address that guesses keys", () => {
     await expect(authenticate(unmet, wishAt(laterMs))).rejects.toMatchObject({
       problem: { code: "rate_limit_exceeded" },
     });
+  });
+
+  test("does not shut out a key that was made here, whether anybody has met it or not", async () => {
+    const { tenantId, upstream, ask } = await aGateway();
+    await upstream.answerWith(wholeAnswer("a"));
+    const key = await issueKey(tenantId, { name: "new" });
+    const address = anAddress();
+    await failUntilBlocked(address);
+    expect((await chatWith(aGuess(), address)).status).toBe(429);
+    expect((await ask({ key, headers: { "cf-connecting-ip": address } })).status).toBe(200);
+  });
+
+  test("is not one that has a key which is valid no more: it is told so every time", async () => {
+    const { tenantId } = await aGateway();
+    const key = await issueKey(tenantId, { name: "old" });
+    await tellAdmin(`/tenants/${tenantId}/keys/old`, { method: "DELETE" });
+    const address = anAddress();
+    for (let count = 0; count < 2 * FAILURES_BURST; count += 1) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect((await chatWith(key, address)).status).toBe(401);
+    }
+    expect((await chatWith(aGuess(), address)).status).toBe(401);
+  });
+
+  test("and has none that we are told of leaves a few lines in the log, and no more", async () => {
+    await aGateway();
+    const log = vi.spyOn(console, "log").mockImplementation(() => {});
+    const guesses = Array.from({ length: 100 }, () => chatWith(aGuess(), ""));
+    for (const { status } of await Promise.all(guesses)) expect(status).toBe(401);
+    expect(log.mock.calls.length).toBeLessThan(50);
   });
 
   test("is one client however many addresses of its own it uses", async () => {

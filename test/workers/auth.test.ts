@@ -111,6 +111,18 @@ describe("authenticate()", () => {
     },
   );
 
+  test("goes on knowing a key of which the Directory says that nothing has changed", async () => {
+    const key = aKey();
+    await configure({ key });
+    for (const nowMs of [0, 1, 2].map((times) => NOW_MS + times * ACCESS_FRESH_MS)) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect(await authenticateWith(bearer(key), { nowMs })).toBe("tenant-a");
+    }
+    await configure({ key: aKey() });
+    const nowMs = NOW_MS + 3 * ACCESS_FRESH_MS;
+    expect(await authenticateWith(bearer(key), { nowMs })).toBe("invalid_api_key");
+  });
+
   test("a key of 512 characters is not junk", async () => {
     const key = "sk-".padEnd(512, aKey());
     await configure({ key });

@@ -42,6 +42,7 @@ describe("DirectoryObject", () => {
         expiresAtMs: 7,
         cacheGeneration: 0,
         configurationVersion: 1,
+        directoryState: expect.any(String),
       },
     });
     expect(await directory().lookup(hashOfKey("sk-other"))).toEqual({ kind: "unknown" });

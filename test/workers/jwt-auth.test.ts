@@ -8,6 +8,7 @@ import { TenantId } from "../../src/protocol/ids.ts";
 import { LiveJwtIssuer } from "../../src/tenants/jwt-issuer.ts";
 import { authenticate, authenticateAdmin } from "../../workers/auth.ts";
 import { GatewayError } from "../../workers/gateway-error.ts";
+import { FAILURES_BURST } from "../../src/tenants/address-guard.ts";
 import { settingsOf } from "../../workers/settings.ts";
 import { aLiveConfiguration, applyConfiguration, tearDirectory } from "./support/configuration.ts";
 import type { Upstream } from "./support/upstream.ts";
@@ -98,6 +99,22 @@ async function verdictOn(token: string): Promise<string> {
 const ACCEPTED = "tenant-a by jwt:login";
 
 describe("a JWT as bearer", () => {
+  test("that has expired is told so every time: whoever has it does not guess", async () => {
+    const { issuer, signer } = await anIssuer();
+    const token = await sign(signer, claimsOf(issuer, { exp: at(-10) }));
+    const headers = new Headers({
+      authorization: `Bearer ${token}`,
+      "cf-connecting-ip": "203.0.113.99",
+    });
+    const wish = { env, settings: settingsOf(env), nowMs: Date.now(), scope: "inference" as const };
+    for (let count = 0; count < 2 * FAILURES_BURST; count += 1) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      await expect(authenticate(headers, wish)).rejects.toMatchObject({
+        problem: { code: "invalid_api_key", message: "The token is not valid: it has expired" },
+      });
+    }
+  });
+
   test("stands for the tenant that its claim names, and its issuer's keys are fetched once", async () => {
     const { issuer, signer, server } = await anIssuer();
     for (let count = 0; count < 5; count += 1) {

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, test } from "vitest";
+import { ModelId } from "../../src/protocol/ids.ts";
 import { settingsOf } from "../../workers/settings.ts";
-import { refusal } from "./support/answers.ts";
+import { refusal, streamThatGoesOn } from "./support/answers.ts";
 import type { GatewayWish, TestGateway } from "./support/gateway.ts";
 import {
   aGateway,
@@ -143,5 +144,42 @@ describe("no answer is kept", () => {
     const again = await gateway.ask({ body });
     expect(again.headers.get("x-cache")).toBe("miss");
     expect(textOf(await readEvents(again))).toBe("One fox");
+  });
+
+  test("that was cut short because there was no time for what was asked", async () => {
+    const e2e = { percentileRatio: 0.99, limitMs: 3_000 };
+    const overload = [{ kind: "clamp", outputTokensMax: 8 } as const];
+    const gateway = await aKeepingGateway({ tenant: { cache: KEEPS, targets: { e2e }, overload } });
+    await gateway.upstream.answerWith(wholeAnswer("short"));
+    for (const body of [
+      { ...GREEDY, max_tokens: 2_000 },
+      { ...GREEDY, max_tokens: 2_000 },
+    ]) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      const { cache, response } = await ask(gateway, body);
+      expect(response.headers.get("x-sluice-degraded")).toBe("clamp_max_tokens=8");
+      expect(cache).toBe("miss");
+    }
+    expect(await asked(gateway)).toBe(2);
+  });
+
+  test("that another model gave", async () => {
+    const small = ModelId.parse("small");
+    const gateway = await aKeepingGateway({
+      tenant: { cache: KEEPS, overload: [{ kind: "fallback", modelId: small }] },
+      furtherModels: [{ modelId: small, upstreamModel: "small-upstream" }],
+      pool: { modelLimits: [{ modelId: ModelId.parse("sluice-tiny"), requestsMax: 1 }] },
+    });
+    const running = streamThatGoesOn(["a"], { kind: "gate", name: "end" }, { kind: "end" });
+    await gateway.upstream.answerWith(running, wholeAnswer("small"), wholeAnswer("Yes"));
+    const first = await gateway.ask({ body: { stream: true, max_tokens: 8 } });
+    const body = { ...GREEDY, max_tokens: 8 };
+    const degraded = await ask(gateway, body);
+    expect(degraded.response.headers.get("x-sluice-degraded")).toBe("fallback_model=small");
+    await gateway.upstream.openGate("end");
+    await first.text();
+    await becomesIdle(gateway);
+    expect(await ask(gateway, body)).toMatchObject({ status: 200, cache: "miss" });
+    expect(await asked(gateway)).toBe(3);
   });
 });

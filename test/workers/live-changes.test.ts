@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { ModelId } from "../../src/protocol/ids.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { settingsOf } from "../../workers/settings.ts";
-import { askAdmin, tellAdmin } from "./support/admin.ts";
+import { issueKey, tellAdmin } from "./support/admin.ts";
 import { streamThatGoesOn, tokenFrame, FINISH_FRAME } from "./support/answers.ts";
 import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
 import { aGateway, becomesIdle, fetchGateway, readEvents, textOf } from "./support/gateway.ts";
@@ -57,7 +57,7 @@ describe("a key that is limited", () => {
   test("may use none of its tenant's models but its own, and sees no others", async () => {
     const gateway = await aGateway();
     const limited = { name: "limited", modelIds: [ModelId.parse("another")] };
-    const key = await issue(gateway.tenantId, limited);
+    const key = await issueKey(gateway.tenantId, limited);
     const response = await gateway.ask({ key });
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({ error: { code: "model_not_found" } });
@@ -66,7 +66,7 @@ describe("a key that is limited", () => {
 
   test("may use no class but its own, and is told which those are", async () => {
     const gateway = await aGateway();
-    const key = await issue(gateway.tenantId, { name: "limited", classNames: ["bulk"] });
+    const key = await issueKey(gateway.tenantId, { name: "limited", classNames: ["bulk"] });
     const response = await gateway.ask({ key });
     expect(response.status).toBe(403);
     expect(await response.json()).toMatchObject({
@@ -76,8 +76,17 @@ describe("a key that is limited", () => {
       },
     });
     await gateway.upstream.answerWith(wholeAnswer("Hi"));
-    const other = await issue(gateway.tenantId, { name: "other", classNames: ["standard"] });
+    const other = await issueKey(gateway.tenantId, { name: "other", classNames: ["standard"] });
     expect((await gateway.ask({ key: other })).status).toBe(200);
+  });
+
+  test("is judged by the class that a request asks for, not by its tenant's own", async () => {
+    const gateway = await aGateway({ tenant: { classes: [{ className: "bulk", targets: {} }] } });
+    await gateway.upstream.answerWith(wholeAnswer("Hi"));
+    const key = await issueKey(gateway.tenantId, { name: "limited", classNames: ["bulk"] });
+    expect((await gateway.ask({ key })).status).toBe(403);
+    const headers = { "x-sluice-class": "bulk" };
+    expect((await gateway.ask({ key, headers })).status).toBe(200);
   });
 
   test("of scope usage asks no model, and of scope inference sees no usage", async () => {
@@ -85,7 +94,7 @@ describe("a key that is limited", () => {
     await gateway.upstream.answerWith(wholeAnswer("Hi"));
     const [usage, inference] = await Promise.all(
       ["usage", "inference"].map((scope) =>
-        issue(gateway.tenantId, { name: scope, scopes: [scope] }),
+        issueKey(gateway.tenantId, { name: scope, scopes: [scope] }),
       ),
     );
     const statusOf = async (key: string | undefined, path?: string) =>
@@ -116,12 +125,6 @@ describe("metrics", () => {
     expect(text).toMatch(/^gw_stale_accesses_total 3$/m);
   });
 });
-
-async function issue(tenantId: string, body: object): Promise<string> {
-  const response = await askAdmin(`/tenants/${tenantId}/keys`, { method: "POST", body });
-  const { apiKey }: { apiKey: string } = await response.json();
-  return apiKey;
-}
 
 function askAs(key: string, path: string): Promise<Response> {
   return fetchGateway(path, { headers: { authorization: `Bearer ${key}` } });

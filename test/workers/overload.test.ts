@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { ModelId } from "../../src/protocol/ids.ts";
 import type { OverloadLadder } from "../../src/tenants/overload-step.ts";
+import { issueKey } from "./support/admin.ts";
 import { streamThatGoesOn } from "./support/answers.ts";
 import type { GatewayWish, TestGateway } from "./support/gateway.ts";
 import {
@@ -208,6 +209,21 @@ describe("fallback_model", () => {
     expect((await asText([1, 2, 3])).status).toBe(503);
     expect(await gateway.upstream.requests()).toHaveLength(1);
     expect((await asText("Once")).headers.get("x-sluice-degraded")).toBe("fallback_model=small");
+    await gateway.upstream.openGate("end");
+    await first.text();
+  });
+
+  test("is none for a key that may not use it", async () => {
+    const gateway = await aNarrowGateway([{ kind: "queue", ratio: 0 }, FALL_BACK]);
+    const ofModels = (name: string, modelIds: readonly ModelId[]): Promise<string> =>
+      issueKey(gateway.tenantId, { name, modelIds });
+    const one = await ofModels("one", [MODEL]);
+    const both = await ofModels("both", [MODEL, SMALL]);
+    const first = await occupy(gateway);
+    expect((await gateway.ask({ key: one, body: SHORT })).status).toBe(503);
+    expect(await gateway.upstream.requests()).toHaveLength(1);
+    const response = await gateway.ask({ key: both, body: SHORT });
+    expect(response.headers.get("x-sluice-degraded")).toBe("fallback_model=small");
     await gateway.upstream.openGate("end");
     await first.text();
   });

@@ -17,6 +17,7 @@ import { keptAnswerOf } from "../kept-answers.ts";
 import type { ReceiveAnswer } from "../reception.ts";
 import { logCall } from "../request-log.ts";
 import { serveCall } from "../serve-call.ts";
+import { admitStrangersLine } from "../key-guard.ts";
 import { serverTimingOf } from "../server-timing.ts";
 import { ANSWER_MS_MAX } from "../../src/slo/answer-span.ts";
 import type { Settings } from "../settings.ts";
@@ -40,9 +41,7 @@ export function performOperation(operation: Operation): Handler<EdgeContext> {
       checked = await checkRequest(c.req.raw, { operation, requestId, record }, edgeOf(c));
     } catch (error) {
       record.problem = problemOf(error, requestId);
-      // Whoever is not listened to shall not fill the log either: it is in the metrics.
-      const isTurnedAway = record.tenantId === undefined && isThrottled(record.problem);
-      if (!isTurnedAway) log(c, record);
+      if (isLogged(record.problem, record)) log(c, record);
       throw new GatewayError(record.problem);
     }
     const kept = keptAnswerOf(checked);
@@ -152,8 +151,11 @@ function run(
   c.executionCtx.waitUntil(serve());
 }
 
-function isThrottled({ code }: Problem): boolean {
-  return code === "rate_limit_exceeded" || code === "server_is_overloaded";
+/** Whoever is not listened to shall not fill the log either: it is in the metrics. */
+function isLogged({ code }: Problem, { tenantId, arrivedAtMs }: CallRecord): boolean {
+  if (tenantId !== undefined) return true;
+  const isTurnedAway = code === "rate_limit_exceeded" || code === "server_is_overloaded";
+  return !isTurnedAway && admitStrangersLine(arrivedAtMs);
 }
 
 function edgeOf({ env }: Context<EdgeContext>): { env: Env; settings: Settings } {

@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Refusal } from "../../../src/admission/retry-after.ts";
-import { RetryAfter } from "../../../src/admission/retry-after.ts";
+import type { Refusal, RetryAfterLimits } from "../../../src/admission/retry-after.ts";
+import { noPromises, RetryAfter } from "../../../src/admission/retry-after.ts";
+import { allSpareRoom } from "../../../src/admission/spare-room.ts";
 import { copyState } from "../../../src/base/plain-state.ts";
 import type { Random } from "../../../src/base/random.ts";
 import { seededRandom } from "../../../src/base/random.ts";
@@ -21,43 +22,74 @@ function refusal(
     inProfileAfterMs: 5_000,
     backlogDrainsAfterMs: 2_000,
     shareMsPerMs: 0.1,
+    poolMsPerMs: 4,
     ...others,
   };
 }
 
+/** Of a pool that has refused for as long as anybody remembers. */
+function underOverload(limits: Partial<RetryAfterLimits> = {}): RetryAfter {
+  return new RetryAfter(limits, {
+    ...noPromises(),
+    spareRoom: { ...allSpareRoom(), refusingRatio: 1, refusedAtMs: 0 },
+  });
+}
+
 describe("RetryAfter", () => {
   test("excess comes back when its bucket holds it, what is in profile when the backlog is gone", () => {
-    expect(new RetryAfter().promiseMs(refusal(), middle, 0)).toBe(5_000);
-    expect(new RetryAfter().promiseMs(refusal({ isInProfile: true }), middle, 0)).toBe(2_000);
+    expect(underOverload().promiseMs(refusal(), middle, 0)).toBe(5_000);
+    expect(underOverload().promiseMs(refusal({ isInProfile: true }), middle, 0)).toBe(2_000);
   });
 
   test("who is guaranteed nothing comes back when the backlog is gone", () => {
     const nothing = refusal({ inProfileAfterMs: Infinity });
-    expect(new RetryAfter().promiseMs(nothing, middle, 0)).toBe(2_000);
+    expect(underOverload().promiseMs(nothing, middle, 0)).toBe(2_000);
   });
 
   test("a tenant's refusals come back one behind the other, not all at once", () => {
-    const retryAfter = new RetryAfter();
+    const retryAfter = underOverload();
     // 30 GPU-ms at 15 % of a tenth of a replica take 2 s.
     const told = [0, 0, 0, 500].map((nowMs) => retryAfter.promiseMs(refusal(), middle, nowMs));
     expect(told).toEqual([5_000, 7_000, 9_000, 10_500]);
   });
 
-  test("one tenant's refusals do not put off another's", () => {
+  test("after a burst that a free pool had, they come back as fast as it serves them", () => {
     const retryAfter = new RetryAfter();
+    // A burst of which a few were sent: 60 requests of 30 GPU-ms, behind a backlog of half a second.
+    for (let index = 0; index < 5; index++) retryAfter.sent(30, 600_000);
+    const burst = refusal({ backlogDrainsAfterMs: 500 });
+    const told = Array.from({ length: 55 }, () => retryAfter.promiseMs(burst, middle, 600_000));
+    expect(told[0]).toBe(1_250);
+    // 30 ms at a quarter of a pool of four are 30 ms: each a little behind the one before.
+    expect(told[54]).toBeGreaterThan(500 + 54 * 30);
+    expect(told[54]).toBeLessThan(3_000);
+  });
+
+  test("excess of a pool that is half free need not wait for all of its bucket", () => {
+    const retryAfter = new RetryAfter();
+    // Half of what four replicas do in the time that is remembered.
+    for (let second = 0; second < 120; second++) retryAfter.sent(2_000, second * 1_000);
+    const told = retryAfter.promiseMs(refusal(), middle, 119_000);
+    expect(told).toBeGreaterThan(3_300);
+    expect(told).toBeLessThan(3_700);
+  });
+
+  test("one tenant's refusals do not put off another's", () => {
+    const retryAfter = underOverload();
     for (let index = 0; index < 50; index++) retryAfter.promiseMs(refusal(), middle, 0);
     expect(retryAfter.promiseMs(refusal({ tenantId: "b" }), middle, 0)).toBe(5_000);
   });
 
   test("promises that are past put nobody off", () => {
-    const retryAfter = new RetryAfter();
+    const retryAfter = underOverload();
     for (let index = 0; index < 3; index++) retryAfter.promiseMs(refusal(), middle, 0);
-    expect(retryAfter.promiseMs(refusal(), middle, 20_000)).toBe(5_000);
-    expect(retryAfter.state.entries).toHaveLength(1);
+    const nothingToSpare = refusal({ poolMsPerMs: 0 });
+    expect(retryAfter.promiseMs(nothingToSpare, middle, 20_000)).toBe(5_000);
+    expect(retryAfter.state.promised.entries).toHaveLength(1);
   });
 
   test("the tenants remembered are bounded, and those forgotten are the first to be free", () => {
-    const retryAfter = new RetryAfter({ tenantsMax: 2 });
+    const retryAfter = underOverload({ tenantsMax: 2 });
     for (const [index, tenantId] of ["a", "b", "c"].entries()) {
       retryAfter.promiseMs(refusal({ tenantId, costMs: 60 - index }), middle, 0);
       retryAfter.checkInvariants();
@@ -78,10 +110,10 @@ describe("RetryAfter", () => {
         fc.nat(),
         (a, b, costMs, isInProfile, seed) => {
           const given = { inProfileAfterMs: a, backlogDrainsAfterMs: b, costMs, isInProfile };
-          const told = new RetryAfter().promiseMs(refusal(given), seededRandom(seed), 0);
+          const told = underOverload().promiseMs(refusal(given), seededRandom(seed), 0);
           expect(told).toBeGreaterThanOrEqual(1_000 - 1e-6);
           expect(told).toBeLessThanOrEqual(60_000 + 1e-6);
-          const exact = new RetryAfter().promiseMs(refusal(given), middle, 0);
+          const exact = underOverload().promiseMs(refusal(given), middle, 0);
           expect(told / exact).toBeGreaterThanOrEqual(0.8 - 1e-9);
           expect(told / exact).toBeLessThanOrEqual(1.2 + 1e-9);
         },
@@ -92,19 +124,19 @@ describe("RetryAfter", () => {
   test("those who are told the most are not told the same", () => {
     const random = seededRandom(1);
     const far = refusal({ inProfileAfterMs: 1e9 });
-    const told = Array.from({ length: 50 }, () => new RetryAfter().promiseMs(far, random, 0));
+    const told = Array.from({ length: 50 }, () => underOverload().promiseMs(far, random, 0));
     expect(new Set(told).size).toBe(50);
   });
 
   test("a share of nothing is told the most from the second refusal on, never nonsense", () => {
-    const retryAfter = new RetryAfter();
+    const retryAfter = underOverload();
     const nothing = refusal({ shareMsPerMs: 0 });
     const told = [0, 0, 0].map((nowMs) => retryAfter.promiseMs(nothing, middle, nowMs));
     expect(told).toEqual([5_000, 50_000, 50_000]);
   });
 
   test("a copy of the state goes on as the original does", () => {
-    const retryAfter = new RetryAfter();
+    const retryAfter = underOverload();
     retryAfter.promiseMs(refusal(), middle, 0);
     const copy = new RetryAfter({}, copyState(retryAfter.state));
     const goOn = (revived: RetryAfter) =>
@@ -146,8 +178,8 @@ describe("RetryAfter", () => {
       }
       if (isAdmitted) continue;
       const inProfileAfterMs = bucket.inProfileAfterMs(costMs, profile, nowMs);
-      const backAtMs =
-        nowMs + promise(refusal({ costMs, shareMsPerMs: 1, inProfileAfterMs }), nowMs);
+      const refused = refusal({ costMs, shareMsPerMs: 1, poolMsPerMs: 0, inProfileAfterMs });
+      const backAtMs = nowMs + promise(refused, nowMs);
       const place = arrivals.findIndex((one) => one.atMs > backAtMs);
       if (place >= 0) arrivals.splice(place, 0, { atMs: backAtMs, isRetry: true });
     }
@@ -159,7 +191,7 @@ describe("RetryAfter", () => {
 
   test("after a burst 95 % of those who come back as told are admitted", () => {
     for (const seed of SEEDS) {
-      const retryAfter = new RetryAfter();
+      const retryAfter = underOverload();
       const random = seededRandom(seed + 1_000);
       const promise = (one: Refusal, nowMs: number) => retryAfter.promiseMs(one, random, nowMs);
       expect(admittedRetries(seed, promise)).toBeGreaterThanOrEqual(0.95);

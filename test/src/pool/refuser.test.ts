@@ -120,7 +120,7 @@ describe("a refusal", () => {
     pool.offer(anOffer("waits"), 1);
     const [withdrawn] = only("reject", pool.withdraw(nameOf("waits"), 2));
     expect(withdrawn?.rejection.retryAfterMs).toBeUndefined();
-    expect(pool.state.retryAfter.entries).toEqual([]);
+    expect(pool.state.retryAfter.promised.entries).toEqual([]);
   });
 });
 

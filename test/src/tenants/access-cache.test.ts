@@ -26,6 +26,7 @@ function anAccess(keyHash: string, configurationVersion = 1): TenantAccess {
     cacheGeneration: 0,
     fallbackModels: [],
     configurationVersion,
+    directoryState: `state-${configurationVersion}`,
   };
 }
 
