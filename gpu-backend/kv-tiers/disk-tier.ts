@@ -14,11 +14,14 @@ export interface DiskTierOptions {
   readonly onFault: (message: string) => void;
 }
 
-/** Blocks that may wait to be written; what comes on top is not stored. */
-const WRITES_MAX = 64;
+/** What may wait in memory to be written; what comes on top is not stored. */
+const WAITING_BYTES_MAX = 2 ** 26;
 /** Failures in a row after which nothing more is written in this life. */
 const FAILURES_MAX = 8;
 const PARTIAL = ".partial";
+/** KV tells what it was computed from: it is nobody's but this user's. */
+const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
 const NAME = /^[\w-]{8,64}$/;
 
 /**
@@ -34,7 +37,9 @@ export class DiskTier {
   readonly #blocksMax: number;
   /** The longest unused first. */
   readonly #names = new Set<string>();
-  readonly #waiting: { readonly hash: string; readonly bytes: Uint8Array }[] = [];
+  readonly #waiting = new Map<string, Uint8Array>();
+  /** Counts up with every `clear`, which a write under way has to hear of. */
+  #generation = 0;
   #isWriting = false;
   #failures = 0;
   #idleWaiters: (() => void)[] = [];
@@ -67,17 +72,28 @@ export class DiskTier {
     return this.#names.has(hash);
   }
 
-  /** Whether a block would be stored now, so that it is worth copying. */
-  wants(hash: string): boolean {
-    const isRoom = this.#waiting.length < WRITES_MAX && this.#blocksMax > 0;
-    return this.isWritable && isRoom && !this.has(hash) && NAME.test(hash);
+  /** Blocks that may be put now. */
+  get writesLeft(): number {
+    if (!this.isWritable || this.#blocksMax === 0) return 0;
+    const { blockBytes } = this.#options;
+    return Math.max(1, Math.floor(WAITING_BYTES_MAX / blockBytes)) - this.#waiting.size;
   }
 
-  /** Stores a block some time soon, if it is wanted. The bytes are the tier's from now on. */
+  /** Whether a block is neither here nor on its way, so that it is worth copying. */
+  wants(hash: string): boolean {
+    return !this.has(hash) && !this.#waiting.has(hash) && NAME.test(hash);
+  }
+
+  /** Stores a block some time soon, if it is wanted and may be. The bytes are the tier's from now on. */
   put(hash: string, bytes: Uint8Array): void {
-    if (!this.wants(hash) || this.#waiting.some((waiting) => waiting.hash === hash)) return;
-    this.#waiting.push({ hash, bytes });
+    if (this.writesLeft <= 0 || !this.wants(hash)) return;
+    this.#waiting.set(hash, bytes);
     if (!this.#isWriting) void this.#write();
+  }
+
+  /** Counts blocks as used, the first of them as used last. Those that are not there are not looked at. */
+  touch(hashes: readonly string[]): void {
+    for (const hash of hashes.toReversed()) if (this.#names.delete(hash)) this.#names.add(hash);
   }
 
   /** Reads a block; `undefined` if it is not there or not sound, in which case it is there no more. */
@@ -86,7 +102,6 @@ export class DiskTier {
     const file = await readFile(this.#pathOf(hash)).catch(() => undefined);
     const bytes = file && decodeBlock(file, this.#options.blockBytes);
     if (bytes === undefined) await this.#drop(hash);
-    else if (this.#names.delete(hash)) this.#names.add(hash);
     return bytes;
   }
 
@@ -97,29 +112,32 @@ export class DiskTier {
   }
 
   clear(): void {
-    this.#waiting.length = 0;
+    this.#waiting.clear();
+    this.#generation += 1;
     for (const hash of this.#names) void this.#drop(hash);
   }
 
   /** Throws unless it keeps to its bounds. */
   checkInvariants(): void {
     assert(this.#names.size <= this.#blocksMax, "A tier keeps no more than its bound");
-    assert(this.#waiting.length <= WRITES_MAX, "No more wait to be written than may");
+    assert(this.writesLeft >= 0, "No more wait to be written than may");
   }
 
   async #write(): Promise<void> {
     this.#isWriting = true;
     for (;;) {
-      const next = this.#waiting.shift();
+      const [next] = this.#waiting;
       if (next === undefined) break;
+      const [hash, bytes] = next;
       try {
-        await this.#writeOne(next.hash, next.bytes);
+        await this.#writeOne(hash, bytes);
         this.#failures = 0;
       } catch (error) {
-        await rm(this.#pathOf(next.hash) + PARTIAL, { force: true }).catch(() => undefined);
+        await rm(this.#pathOf(hash) + PARTIAL, { force: true }).catch(() => undefined);
         this.#failures += 1;
         if (!this.isWritable) this.#giveUp(error);
       }
+      if (this.#waiting.get(hash) === bytes) this.#waiting.delete(hash);
     }
     this.#isWriting = false;
     for (const resolve of this.#idleWaiters.splice(0)) resolve();
@@ -132,9 +150,11 @@ export class DiskTier {
       await this.#drop(oldest);
     }
     const path = this.#pathOf(hash);
-    await writeFile(path + PARTIAL, encodeBlock(bytes));
+    const generation = this.#generation;
+    await writeFile(path + PARTIAL, encodeBlock(bytes), { mode: FILE_MODE });
     await rename(path + PARTIAL, path);
     this.#names.add(hash);
+    if (generation !== this.#generation) await this.#drop(hash);
   }
 
   async #drop(hash: string): Promise<void> {
@@ -144,7 +164,7 @@ export class DiskTier {
 
   #takeOver(): void {
     const { folder, blockBytes } = this.#options;
-    mkdirSync(folder, { recursive: true });
+    mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
     const files = readdirSync(folder).flatMap((name) => {
       const stat = statSync(join(folder, name), { throwIfNoEntry: false });
       return stat === undefined ? [] : [{ name, bytes: stat.size, changedAtMs: stat.mtimeMs }];
@@ -160,7 +180,7 @@ export class DiskTier {
 
   #giveUp(error: unknown): void {
     this.#failures = FAILURES_MAX;
-    this.#waiting.length = 0;
+    this.#waiting.clear();
     this.#options.onFault(messageOf(error));
   }
 

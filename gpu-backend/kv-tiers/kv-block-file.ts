@@ -23,18 +23,13 @@ export function versionName({ modelRevision, blockTokens, blockBytes }: KvVersio
   return createHash("sha256").update(text).digest("base64url").slice(0, 22);
 }
 
-/** Checks what was stored against what is read. */
-export function checksumOf(bytes: Uint8Array): number {
-  return crc32(bytes);
-}
-
 /** A block as a file: a magic number, its length, its checksum, then the KV. */
 export function encodeBlock(bytes: Uint8Array): Uint8Array {
   const file = new Uint8Array(HEADER_BYTES + bytes.byteLength);
   const header = new DataView(file.buffer);
   header.setUint32(0, MAGIC, true);
   header.setUint32(4, bytes.byteLength, true);
-  header.setUint32(8, checksumOf(bytes), true);
+  header.setUint32(8, crc32(bytes), true);
   file.set(bytes, HEADER_BYTES);
   return file;
 }
@@ -46,7 +41,7 @@ export function decodeBlock(file: Uint8Array, blockBytes: number): Uint8Array | 
   if (header.getUint32(0, true) !== MAGIC) return undefined;
   if (header.getUint32(4, true) !== blockBytes) return undefined;
   const bytes = file.subarray(HEADER_BYTES);
-  return header.getUint32(8, true) === checksumOf(bytes) ? bytes : undefined;
+  return header.getUint32(8, true) === crc32(bytes) ? bytes : undefined;
 }
 
 /** The size of a file that holds a block. */

@@ -1,6 +1,7 @@
 import type { BlockBytes } from "../engine/executor/executor.ts";
-import type { KvTier, TierPlace } from "../engine/kv-cache/kv-tier.ts";
+import type { KvTier, NamedBlock, TierPlace } from "../engine/kv-cache/kv-tier.ts";
 import type { DiskTier } from "./disk-tier.ts";
+import { MeasuredCost } from "./measured-cost.ts";
 import type { MemoryTier } from "./memory-tier.ts";
 
 export interface KvTiersOptions {
@@ -29,11 +30,9 @@ export const NO_TIERS: TierStatistics = {
   failedBlocks: 0,
 };
 
-/** Believed of a block until one is loaded; a copy in memory, and a read of a small file. */
+/** Believed of a block until one is loaded: a copy in memory, and a read of a small file. */
 const NEAR_MS = 0.1;
 const FAR_MS = 1;
-/** What a new measurement counts. */
-const LEARNED = 0.1;
 /** A disk that answers slower than this is not waited for: what it would bring is computed. */
 const FETCH_MS_MAX = 2000;
 /** Blocks that are read from disk at once. */
@@ -42,13 +41,15 @@ const READS_MAX = 8;
 /**
  * Host memory, and a disk behind it, below the pool of one engine.
  *
- * What the pool evicts goes to memory. What a request has computed goes to disk when the request ends, so
+ * What the pool evicts goes to memory, and what comes back leaves it. What a request has computed goes to disk when the request ends, so
  * that a replica which is killed has it again. A disk is only ever read while its request waits.
  */
 export class KvTiers implements KvTier {
   readonly #options: KvTiersOptions;
-  #nearMs = NEAR_MS;
-  #farMs = FAR_MS;
+  readonly #nearCost = new MeasuredCost(NEAR_MS);
+  readonly #farCost = new MeasuredCost(FAR_MS);
+  /** Fetches that nobody was told of yet. */
+  readonly #awaited = new Set<NodeJS.Timeout>();
   #loadedBlocks = 0;
   #failedBlocks = 0;
 
@@ -77,38 +78,47 @@ export class KvTiers implements KvTier {
     memory.put(hash, (bytes) => pool.readBlock(block, bytes));
   }
 
-  released(hash: string, block: number): void {
+  released(blocks: readonly NamedBlock[]): void {
     const { disk, pool } = this.#options;
-    if (disk?.wants(hash) !== true) return;
-    const bytes = new Uint8Array(pool.blockBytes);
-    pool.readBlock(block, bytes);
-    disk.put(hash, bytes);
+    if (disk === undefined) return;
+    disk.touch(blocks.map(({ hash }) => hash));
+    const missing = blocks.filter(({ hash }) => disk.wants(hash)).slice(0, disk.writesLeft);
+    // The end is written first, and so is the first to make room.
+    for (const { hash, block } of missing.toReversed()) {
+      const bytes = new Uint8Array(pool.blockBytes);
+      pool.readBlock(block, bytes);
+      disk.put(hash, bytes);
+    }
   }
 
-  load(hash: string, block: number): boolean {
+  take(hash: string): ((block: number) => void) | undefined {
     const { memory, pool, nowMs } = this.#options;
     const startedAtMs = nowMs();
-    const bytes = memory.get(hash);
-    if (bytes === undefined) {
-      this.#failedBlocks += 1;
-      return false;
-    }
-    pool.writeBlock(block, bytes);
-    this.#loadedBlocks += 1;
-    this.#nearMs += LEARNED * (nowMs() - startedAtMs - this.#nearMs);
-    return true;
+    const bytes = memory.take(hash);
+    if (bytes === undefined) return undefined;
+    return (block) => {
+      pool.writeBlock(block, bytes);
+      this.#loadedBlocks += 1;
+      // With what was evicted for it meanwhile.
+      const endedAtMs = nowMs();
+      this.#nearCost.record(endedAtMs - startedAtMs, endedAtMs);
+    };
   }
 
   fetch(id: string, hashes: readonly string[]): void {
     const timer = setTimeout(() => this.#arrive(id, timer), FETCH_MS_MAX);
-    void this.#fetchAll(hashes, () => this.#isAwaited.has(timer)).then(() =>
+    this.#awaited.add(timer);
+    // More than memory holds would displace the beginning by the end.
+    const fitting = hashes.slice(0, this.#options.memory.blocksMax);
+    void this.#fetchAll(fitting, () => this.#awaited.has(timer)).finally(() =>
       this.#arrive(id, timer),
     );
-    this.#isAwaited.add(timer);
   }
 
   predictMs({ near, far }: { readonly near: number; readonly far: number }): number {
-    return near * this.#nearMs + far * (this.#farMs + this.#nearMs);
+    const nowMs = this.#options.nowMs();
+    const farMs = far === 0 ? 0 : far * this.#farCost.at(nowMs);
+    return farMs + (near + far) * this.#nearCost.at(nowMs);
   }
 
   clear(): void {
@@ -116,28 +126,27 @@ export class KvTiers implements KvTier {
     this.#options.disk?.clear();
   }
 
-  /** Fetches that nobody was told of yet. */
-  readonly #isAwaited = new Set<NodeJS.Timeout>();
-
   #arrive(id: string, timer: NodeJS.Timeout): void {
     clearTimeout(timer);
-    if (this.#isAwaited.delete(timer)) this.#options.onArrived(id);
+    if (this.#awaited.delete(timer)) this.#options.onArrived(id);
   }
 
   /** Brings blocks near, in order, so that what arrives in time is a beginning. */
   async #fetchAll(hashes: readonly string[], isAwaited: () => boolean): Promise<void> {
-    const { memory, nowMs } = this.#options;
+    const { memory, disk, nowMs } = this.#options;
     for (let start = 0; start < hashes.length && isAwaited(); start += READS_MAX) {
       const startedAtMs = nowMs();
       const chunk = hashes.slice(start, start + READS_MAX);
-      const blocks = await Promise.all(chunk.map(async (hash) => this.#options.disk?.get(hash)));
+      const blocks = await Promise.all(chunk.map(async (hash) => disk?.get(hash)));
       for (const [index, bytes] of blocks.entries()) {
         if (bytes === undefined) this.#failedBlocks += 1;
         else memory.put(chunk[index] ?? "", (kept) => kept.set(bytes));
       }
-      const blockMs = (nowMs() - startedAtMs) / chunk.length;
-      this.#farMs += LEARNED * (blockMs - this.#farMs);
-      if (blocks.includes(undefined)) return;
+      const endedAtMs = nowMs();
+      this.#farCost.record((endedAtMs - startedAtMs) / chunk.length, endedAtMs);
+      if (blocks.includes(undefined)) break;
     }
+    memory.touch(hashes);
+    disk?.touch(hashes);
   }
 }

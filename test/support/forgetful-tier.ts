@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import type { BlockBytes } from "../../gpu-backend/engine/executor/executor.ts";
-import type { KvTier, TierPlace } from "../../gpu-backend/engine/kv-cache/kv-tier.ts";
+import type { KvTier, NamedBlock, TierPlace } from "../../gpu-backend/engine/kv-cache/kv-tier.ts";
 import type { Random } from "../../src/base/random.ts";
+
+const NEAR_BLOCKS = 10;
+const FAR_BLOCKS = 60;
 
 /**
  * A tier that loses and spoils what it was given, at any time but for what it says it has in one and the
@@ -25,22 +28,23 @@ export class ForgetfulTier implements KvTier {
   }
 
   evicted(hash: string, block: number): void {
-    this.#keep(this.#near, hash, block);
+    this.#keep(this.#random() < 0.7 ? this.#near : this.#far, hash, block);
   }
 
-  released(hash: string, block: number): void {
-    if (this.#random() < 0.3) this.#keep(this.#far, hash, block);
-  }
-
-  load(hash: string, block: number): boolean {
-    const bytes = this.#near.get(hash);
-    if (bytes === undefined || this.#random() < 0.1) {
-      this.failedLoads += 1;
-      this.#near.delete(hash);
-      return false;
+  released(blocks: readonly NamedBlock[]): void {
+    for (const { hash, block } of blocks) {
+      if (this.#random() < 0.7) this.#keep(this.#far, hash, block);
     }
-    this.pool?.writeBlock(block, bytes);
-    return true;
+  }
+
+  take(hash: string): ((block: number) => void) | undefined {
+    const bytes = this.#near.get(hash);
+    this.#near.delete(hash);
+    if (bytes === undefined || this.#random() < 0.2) {
+      this.failedLoads += 1;
+      return undefined;
+    }
+    return (block) => this.pool?.writeBlock(block, bytes);
   }
 
   fetch(_id: string, hashes: readonly string[]): void {
@@ -54,7 +58,7 @@ export class ForgetfulTier implements KvTier {
   }
 
   predictMs(): number {
-    return this.#random() < 0.9 ? 0 : 1000;
+    return this.#random() < 0.95 ? 0 : 1000;
   }
 
   clear(): void {
@@ -70,6 +74,7 @@ export class ForgetfulTier implements KvTier {
     assert(known === undefined || Buffer.from(known).equals(bytes), "Equal hashes are equal KV");
     kept.set(hash, bytes);
     const [oldest = ""] = kept.keys();
-    if (kept.size > 20 || this.#random() < 0.05) kept.delete(oldest);
+    const isFull = kept.size > (kept === this.#near ? NEAR_BLOCKS : FAR_BLOCKS);
+    if (isFull || this.#random() < 0.05) kept.delete(oldest);
   }
 }

@@ -69,10 +69,7 @@ export class KvCache {
     return this.#statistics;
   }
 
-  /**
-   * How many leading tokens an admission would find now, in the pool or near below it. Changes and counts
-   * nothing.
-   */
+  /** Leading tokens that an admission would find now, in the pool or near. Changes and counts nothing. */
   hitTokens(chain: BlockChain, knownTokens: number): number {
     const hits = this.#findHits(chain, knownTokens).length;
     const near = this.#tier.nearHashes(chain, this.#behind(hits, knownTokens));
@@ -140,8 +137,8 @@ export class KvCache {
     const hitCount = hits.length;
     const holding: Holding = { share, chain, blocks: hits, confirmedBlocks: hitCount };
     this.#holdings.add(id, holding);
-    this.#takeBlocks(holding, newBlocks);
     if (readsCache) this.#load(holding, knownTokens);
+    this.#takeBlocks(holding, hitCount + newBlocks - holding.blocks.length);
     const hitTokens = holding.confirmedBlocks * this.blockTokens;
     const loadedTokens = hitTokens - hitCount * this.blockTokens;
     if (this.#isCaching && readsCache) {
@@ -203,10 +200,9 @@ export class KvCache {
 
   /** Gives all blocks back, the last one first: a sequence's tail is evicted before its head. */
   release(id: string): void {
-    for (const block of this.#holdings.remove(id).blocks.toReversed()) {
-      this.#tier.released(block);
-      this.#shares.release(block, this.#prefixes.has(block));
-    }
+    const { blocks } = this.#holdings.remove(id);
+    this.#tier.released(blocks);
+    for (const block of blocks.toReversed()) this.#shares.release(block, this.#prefixes.has(block));
   }
 
   /** Like `release`, but nobody may hit these blocks again: their content is not trusted. */
@@ -271,22 +267,25 @@ export class KvCache {
     return { startBlock: hitBlocks, blocksMax };
   }
 
-  /** Fills blocks that were taken from below, up to the first that is not there or not sound. */
+  /** Takes blocks for what is near one by one, so that what each evicts finds room for itself below. */
   #load(holding: Holding, knownTokens: number): void {
-    const range = this.#behind(holding.confirmedBlocks, knownTokens);
+    const range = this.#behind(holding.blocks.length, knownTokens);
     for (const hash of this.#tier.nearHashes(holding.chain, range)) {
-      if (!this.#tier.load(hash, holding.blocks[holding.confirmedBlocks])) return;
-      this.#registerNext(holding);
+      const fill = this.#tier.take(hash);
+      if (fill === undefined) return;
+      this.#takeBlocks(holding, 1);
+      fill(this.#registerNext(holding));
     }
   }
 
-  /** Lets the next block of a holder be hit. */
-  #registerNext(holding: Holding): void {
+  /** Lets the next block of a holder be hit, and returns it. */
+  #registerNext(holding: Holding): number {
     const block = holding.blocks[holding.confirmedBlocks];
     assert(block !== undefined, "Only blocks that are held are registered");
     const hash = holding.chain.hashAt(holding.confirmedBlocks);
     this.#prefixes.register(hash, block);
     this.#names.add(hash, holding.chain.namesAt(holding.confirmedBlocks++));
+    return block;
   }
 
   #takeBlocks(holding: Holding, count: number): void {

@@ -6,6 +6,12 @@ import type { PrefixCache } from "./prefix-cache.ts";
 /** Where KV of a hash can be had beside the pool: now, after a wait, or not at all. */
 export type TierPlace = "near" | "far" | undefined;
 
+/** A block of the pool whose KV can be hit by this hash. */
+export interface NamedBlock {
+  readonly hash: string;
+  readonly block: number;
+}
+
 /**
  * Memory below the KV pool, in which blocks are found by the hash of their chain: so the salt, the tenant,
  * the model and the precision are in every name. All of it is an offer: what is not there any more, or is
@@ -15,10 +21,10 @@ export interface KvTier {
   placeOf(hash: string): TierPlace;
   /** The pool is about to overwrite the block that holds this KV. */
   evicted(hash: string, block: number): void;
-  /** Whoever computed the block has ended: from now on it may be evicted. */
-  released(hash: string, block: number): void;
-  /** Fills a block with near KV. False: it is not there, or not sound, and the block holds nothing. */
-  load(hash: string, block: number): boolean;
+  /** One of those who hold these has ended, and they may be evicted. The beginning of a chain comes first. */
+  released(blocks: readonly NamedBlock[]): void;
+  /** Takes near KV out of the tier. What is returned fills a block with it; `undefined`: it is not there. */
+  take(hash: string): ((block: number) => void) | undefined;
   /** Has far KV brought near. Sooner or later `Engine.kvArrived` is called for `id`, whatever came of it. */
   fetch(id: string, hashes: readonly string[]): void;
   /** How long it takes to load so many blocks, as measured; far ones are those that have to be fetched. */
@@ -87,9 +93,9 @@ export class TierLookup {
     return far > 0 && this.#isWorth(range, blocks) ? farHashes : [];
   }
 
-  /** Fills a block; false if that failed. */
-  load(hash: string, block: number | undefined): boolean {
-    return block !== undefined && this.#choice?.tier.load(hash, block) === true;
+  /** What fills a block with near KV, if it is there. */
+  take(hash: string): ((block: number) => void) | undefined {
+    return this.#choice?.tier.take(hash);
   }
 
   /** The block is about to be overwritten. */
@@ -98,10 +104,14 @@ export class TierLookup {
     if (hash !== undefined) this.#choice?.tier.evicted(hash, block);
   }
 
-  /** One of those who hold the block has ended. */
-  released(block: number): void {
-    const hash = this.#prefixes.onlyHashOf(block);
-    if (hash !== undefined) this.#choice?.tier.released(hash, block);
+  /** One of those who hold these, the first blocks of a chain, has ended. */
+  released(blocks: readonly number[]): void {
+    if (this.#choice === undefined) return;
+    const named = blocks.flatMap((block) => {
+      const hash = this.#prefixes.onlyHashOf(block);
+      return hash === undefined ? [] : [{ hash, block }];
+    });
+    if (named.length > 0) this.#choice.tier.released(named);
   }
 
   clear(): void {
