@@ -1,14 +1,21 @@
 import * as z from "zod";
-import { countFlag, FLAG_HELP, flagSwitch, listFlag } from "../cli/flags.ts";
-import { hasNativePackage } from "../gpu-backend/engine/executor/native-runtime.ts";
+import { countFlag, flagSwitch, listFlag } from "../cli/flags.ts";
+import { hasNativePackage } from "../gpu-backend/engine/executor/native-package.ts";
 import { loadModel } from "../gpu-backend/engine/model/load-model.ts";
 import { BUNDLED_DRAFT, BUNDLED_MODEL } from "../gpu-backend/settings.ts";
 import { seededRandom } from "../src/base/random.ts";
 import { describeMachine } from "./support/machine.ts";
 import { runProgram } from "./support/run-program.ts";
 import { openDraftModel, openMachine } from "./techniques/bench-engine.ts";
+import { BATCHING } from "./techniques/batching.ts";
+import { CHUNKED_PREFILL } from "./techniques/chunked.ts";
+import { PAGING } from "./techniques/paging.ts";
+import { precisionSection } from "./techniques/precision.ts";
+import { PREFIX } from "./techniques/prefix.ts";
 import type { Row, Section } from "./techniques/section.ts";
 import { speculationSection } from "./techniques/speculation.ts";
+import { measureStepCurve } from "./techniques/step-curve.ts";
+import { TIERS } from "./techniques/tiers.ts";
 
 const FLAGS = z.object({
   only: listFlag("NAMES", "Only these techniques, by the first word of their titles"),
@@ -26,6 +33,8 @@ with intervals of 95 %.`;
 const QUICK_REPEATS = 2;
 const SEED = 10;
 const BLOCK_COUNT = 1024;
+/** A whole long prompt fits into a step where a technique wants it to. */
+const BATCH_TOKENS_MAX = 2048;
 
 const WASM_WAYS = [{ name: "int8, wasm", precision: "int8", runtime: "wasm" }] as const;
 const WAYS = [...WASM_WAYS, { name: "f32, node", precision: "f32", runtime: "node" }] as const;
@@ -38,19 +47,31 @@ async function runBenchmark(flags: Flags): Promise<string> {
     "",
     describeMachine(),
   ];
-  void FLAG_HELP;
   const random = seededRandom(SEED);
   const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
   const [model, draft] = await Promise.all([loadModel(BUNDLED_MODEL), loadModel(BUNDLED_DRAFT)]);
+  const wanted = (section: Section) => isWanted(section.title, flags.only);
   for (const { name, ...way } of hasNativePackage() ? WAYS : WASM_WAYS) {
-    const machine = await openMachine(name, { model, ...way, blockCount: BLOCK_COUNT });
+    const common = { model, ...way, blockCount: BLOCK_COUNT, batchTokensMax: BATCH_TOKENS_MAX };
+    const machine = await openMachine(name, common);
+    const other = await openMachine(`f32, ${way.runtime}`, { ...common, precision: "f32" });
     const draftModel = await openDraftModel({ model: draft, ...way, blockCount: BLOCK_COUNT });
-    const sections = [speculationSection(draftModel)];
-    for (const section of sections.filter(({ title }) => isWanted(title, flags.only))) {
-      const rows = await section.measure({ machine, repeats, random });
+    const sections = [
+      BATCHING,
+      PAGING,
+      PREFIX,
+      CHUNKED_PREFILL,
+      speculationSection(draftModel),
+      TIERS,
+      ...(way.precision === "int8" ? [precisionSection(other)] : []),
+    ];
+    const curve = await measureStepCurve(machine);
+    for (const section of sections.filter(wanted)) {
+      const rows = await section.measure({ machine, curve, repeats, random });
       lines.push("", ...toTable(section, name, rows));
+      process.stderr.write(`${section.title} (${name})\n`);
     }
-    await machine.executor.close();
+    await Promise.all([machine.executor.close(), other.executor.close()]);
   }
   return lines.join("\n");
 }

@@ -8,6 +8,7 @@ import { buildCommand } from "./commands/build.ts";
 import { checkCommand } from "./commands/check.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
+import { poolsCommand } from "./commands/pools.ts";
 import { schemaCommand } from "./commands/schema.ts";
 import { sloCommand } from "./commands/slo.ts";
 import { diffCommand, historyCommand, rollbackCommand } from "./commands/history.ts";
@@ -26,6 +27,7 @@ const COMMANDS: readonly Command[] = [
   rollbackCommand,
   tenantsCommand,
   keysCommand,
+  poolsCommand,
   usageCommand,
   hashKeyCommand,
   doctorCommand,

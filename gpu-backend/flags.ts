@@ -1,3 +1,4 @@
+import { RUNTIME_CHOICES } from "./engine/executor/runtime-choice.ts";
 import type { Flag } from "./read-flags.ts";
 
 /** The environment's name of what the gateway and this engine know each other by. */
@@ -10,9 +11,13 @@ export const FLAGS: Readonly<Record<string, Flag>> = {
   host: { argument: "ADDRESS", help: "address to listen on", default: "127.0.0.1" },
   port: { argument: "N", help: "port to listen on, 0 for any free one", default: "9101" },
   precision: { argument: "int8|f32", help: "arithmetic of the weights", default: "int8" },
+  "kv-precision": {
+    argument: "int8|f32",
+    help: "how keys and values are kept; int8 takes a fourth (default: as --precision)",
+  },
   runtime: {
-    argument: "auto|wasm|node",
-    help: "what runs the model; auto: onnxruntime-node where it is installed, else wasm",
+    argument: RUNTIME_CHOICES.join("|"),
+    help: "what runs the model; auto: onnxruntime-node where it is installed, else wasm; webgpu: with f32",
     default: "auto",
   },
   "kv-blocks": {

@@ -39,14 +39,17 @@ export async function loadDraftModel(
         `tokens), found another one of ${vocabularyTokens} tokens in ${directory}`,
     );
   }
+  const { precision, kvPrecision = precision } = options;
   const executor = await createOnnxExecutor({
     model,
-    precision: options.precision,
+    precision,
+    kvPrecision,
     runtime: options.runtime,
     blockTokens: options.blockTokens,
     blockCount: defaultBlockCount(model.config, {
       blockTokens: options.blockTokens,
       shareCount: 1,
+      kvPrecision,
     }),
     batchTokensMax: options.batchTokensMax,
   });

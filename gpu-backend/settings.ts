@@ -2,7 +2,7 @@ import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import { isLoopbackHost } from "../src/base/loopback-host.ts";
-import { RUNTIME_CHOICES, type RuntimeChoice } from "./engine/executor/runtime-choice.ts";
+import { refusalOf, RUNTIME_CHOICES } from "./engine/executor/runtime-choice.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
 import { SPECULATION_MODES, type Speculating } from "./engine/speculation/speculating.ts";
 import type { KvTierSettings } from "./kv-tiers/open-kv-tiers.ts";
@@ -16,7 +16,9 @@ export interface Settings {
   readonly host: string;
   readonly port: number;
   readonly precision: "int8" | "f32";
-  readonly runtime: RuntimeChoice;
+  /** Absent: as `precision` says. */
+  readonly kvPrecision: "int8" | "f32" | undefined;
+  readonly runtime: (typeof RUNTIME_CHOICES)[number];
   /** Absent: as many as the default KV memory holds. */
   readonly blockCount: number | undefined;
   readonly blockTokens: number;
@@ -72,7 +74,8 @@ const FlagValues = z.object({
   host: z.string().min(1, "an address"),
   port: integer(0, 65_535),
   precision: z.enum(["int8", "f32"], "int8 or f32"),
-  runtime: z.enum(RUNTIME_CHOICES, "auto, wasm or node"),
+  "kv-precision": z.enum(["int8", "f32"], "int8 or f32").optional(),
+  runtime: z.enum(RUNTIME_CHOICES, "auto, wasm, node or webgpu"),
   "kv-blocks": integer(2, 10_000_000).optional(),
   "block-tokens": integer(16, 1024).refine(
     (tokens) => tokens % BLOCK_TOKENS_STEP === 0,
@@ -190,6 +193,9 @@ function problemsTogether(
       "--draft-model: expected with --speculation draft for a model that has none here",
     );
   }
+  if (texts["runtime"] === "webgpu" && texts["precision"] === "int8") {
+    problems.push(`--runtime: ${refusalOf("webgpu", "int8")}`);
+  }
   const { host = "", "pool-url": poolUrl, "advertise-url": advertiseUrl } = texts;
   if (poolUrl !== undefined && advertiseUrl === undefined && isWildcard(host)) {
     problems.push(
@@ -212,6 +218,7 @@ function toSettings(
     host: values.host,
     port: values.port,
     precision: values.precision,
+    kvPrecision: values["kv-precision"],
     runtime: values.runtime,
     blockCount: values["kv-blocks"],
     blockTokens: values["block-tokens"],

@@ -17,6 +17,8 @@ import { ConfigurationUpload } from "./configuration-upload.ts";
 import { CacheGenerations } from "./cache-generations.ts";
 import { EdgeCounts } from "./edge-counts.ts";
 import type { Env } from "./env.ts";
+import type { Followers } from "./follow-version.ts";
+import { followVersion } from "./follow-version.ts";
 import type { FoundAccess, KeyLookup } from "./stored-access.ts";
 import { accessOfTenant, findAccess } from "./stored-access.ts";
 import { compareVersions } from "./stored-changes.ts";
@@ -25,6 +27,7 @@ import { StoredConfiguration } from "./stored-configuration.ts";
 import type { Applied, CommitWish } from "./staged-change.ts";
 import type { VersionRecord } from "./stored-versions.ts";
 import { clearStages, StagedChange } from "./staged-change.ts";
+import { TenantLives } from "./tenant-lives.ts";
 import type { CountedRequests } from "./request-counts.ts";
 
 /** The one object of its class: `env.DIRECTORY.getByName(DIRECTORY_NAME)`. */
@@ -63,10 +66,8 @@ export interface DirectorySummary {
  */
 export class DirectoryObject extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
-  readonly #generations: CacheGenerations;
   readonly #stored: StoredConfiguration;
-  readonly #keys: StoredKeys;
-  readonly #audit: StoredAudit;
+  readonly #beside: Followers;
   readonly #counts = new EdgeCounts();
   /** Another one for whatever is written that a look-up could tell of, and in each life. */
   #state = crypto.randomUUID();
@@ -76,10 +77,13 @@ export class DirectoryObject extends DurableObject<Env> {
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
     this.#storage = state.storage;
-    this.#generations = new CacheGenerations(state.storage.sql);
     this.#stored = new StoredConfiguration(state.storage.sql);
-    this.#keys = new StoredKeys(state.storage.sql);
-    this.#audit = new StoredAudit(state.storage.sql);
+    this.#beside = {
+      audit: new StoredAudit(state.storage.sql),
+      lives: new TenantLives(state.storage.sql),
+      keys: new StoredKeys(state.storage.sql),
+      generations: new CacheGenerations(state.storage.sql),
+    };
     clearStages(state.storage.sql);
   }
 
@@ -176,18 +180,18 @@ export class DirectoryObject extends DurableObject<Env> {
     countMax: number,
   ): Promise<KeyRecord[] | undefined> {
     if (!(await this.hasTenant(tenantId))) return undefined;
-    return this.#keys.list(tenantId, after, countMax, Date.now());
+    return this.#beside.keys.list(tenantId, after, countMax, Date.now());
   }
 
   /** Lists what was done by the admin API, newest first, those deeds before one. */
   async audit(before: number, countMax: number): Promise<AuditEntry[]> {
-    return this.#audit.list(before, countMax);
+    return this.#beside.audit.list(before, countMax);
   }
 
   /** Takes what an edge has counted of its requests since it sent last. Kept in memory, as of this life. */
   async countRequests(counted: CountedRequests): Promise<void> {
     this.#counts.add(counted);
-    this.#keys.noteUses(counted.usedKeys, Date.now());
+    this.#beside.keys.noteUses(counted.usedKeys, Date.now());
   }
 
   /** Tells all edges' requests in numbers, for Prometheus. */
@@ -207,7 +211,7 @@ export class DirectoryObject extends DurableObject<Env> {
   async purgeCache(tenantId: TenantId): Promise<number | undefined> {
     if (!(await this.hasTenant(tenantId))) return undefined;
     this.#state = crypto.randomUUID();
-    return this.#generations.raise(tenantId);
+    return this.#beside.generations.raise(tenantId);
   }
 
   /** Tells of a tenant by its name what `lookup` tells of one by its key: for who is vouched for otherwise. */
@@ -256,7 +260,7 @@ export class DirectoryObject extends DurableObject<Env> {
     if (frame === undefined) return { kind: "unconfigured" };
     const found = find(frame);
     if (found === undefined) return { kind: "unknown" };
-    const cacheGeneration = this.#generations.of(found.tenant.tenantId);
+    const cacheGeneration = this.#beside.generations.of(found.tenant.tenantId);
     return { kind: "known", access: { ...found, cacheGeneration, directoryState: this.#state } };
   }
 
@@ -270,12 +274,12 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#state = crypto.randomUUID();
     return this.#storage.transactionSync(() => {
       const nowMs = Date.now();
-      const desk = { configuration: this.#stored, keys: this.#keys };
+      const desk = { configuration: this.#stored, keys: this.#beside.keys };
       const verdict = act(desk, { ...place, nowMs });
       if (verdict.kind === "done") {
         const { tenantId, name, actor } = place;
         const details = verdict.key.name === name ? "" : `new key ${verdict.key.name}`;
-        this.#audit.add({ actor, action, subject: `${tenantId}/${name}`, details }, nowMs);
+        this.#beside.audit.add({ actor, action, subject: `${tenantId}/${name}`, details }, nowMs);
       }
       return verdict;
     });
@@ -286,10 +290,10 @@ export class DirectoryObject extends DurableObject<Env> {
     return new StagedChange(this.#storage, this.#stored, {
       stage: this.#lastStage,
       isWhole,
-      onApplied: ({ version, atMs, actor, action, reason }) => {
+      isOtherThan: (version) => this.#beside.lives.differFrom(version),
+      onApplied: (applied) => {
         this.#state = crypto.randomUUID();
-        this.#audit.add({ actor, action, subject: `version ${version}`, details: reason }, atMs);
-        this.#keys.prune();
+        followVersion(applied, this.#beside);
       },
     });
   }

@@ -22,6 +22,8 @@ import { warmUp } from "../../gpu-backend/warm-up.ts";
 import type { StepWork } from "../../src/step-cost/step-model.ts";
 
 export const BLOCK_TOKENS = 16;
+/** Of a step, unless it is said otherwise. */
+const BATCH_TOKENS_MAX = 256;
 
 /** One model on one runtime, measured by the time that the processor gives this process. */
 export interface Machine {
@@ -54,7 +56,7 @@ export async function openMachine(
 ): Promise<Machine> {
   const executor = await createOnnxExecutor({
     blockTokens: BLOCK_TOKENS,
-    batchTokensMax: 256,
+    batchTokensMax: BATCH_TOKENS_MAX,
     ...options,
   });
   const { vocabularyTokens } = executor;
@@ -107,7 +109,7 @@ export class BenchEngine {
       blockCount: executor.blockCount,
       blockTokens: executor.blockTokens,
       contextTokens: executor.contextTokens,
-      batchTokensMax: executor.batchTokensMax,
+      batchTokensMax: BATCH_TOKENS_MAX,
       sequencesMax: 16,
       queueMax: 1000,
       prefixCache: false,

@@ -12,7 +12,7 @@ function figureOf(samples: readonly number[], random: Random): Figure {
   return { median: medianOf(samples), ...bootstrapInterval(samples, medianOf, random) };
 }
 
-const medianOf = (samples: readonly number[]) => quantileOf(samples, 0.5);
+export const medianOf = (samples: readonly number[]) => quantileOf(samples, 0.5);
 
 /** How many times the first is the second, repetition by repetition. */
 export function ratioOf(

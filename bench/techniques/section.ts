@@ -1,9 +1,12 @@
 import type { Random } from "../../src/base/random.ts";
+import type { StepForecast } from "../../src/step-cost/step-model.ts";
 import type { Machine } from "./bench-engine.ts";
 
 /** What one technique is measured with. */
 export interface Conditions {
   readonly machine: Machine;
+  /** What its steps take, as measured apart from all techniques. */
+  readonly curve: StepForecast;
   readonly repeats: number;
   readonly random: Random;
 }

@@ -3,10 +3,10 @@ import type { EngineOptions } from "../../gpu-backend/engine/engine-options.ts";
 import { loadTokenizer } from "../../gpu-backend/engine/tokenizer/tokenizer.ts";
 import { StepMeter } from "../../gpu-backend/engine/step-meter.ts";
 import { BUNDLED_MODEL } from "../../gpu-backend/settings.ts";
-import { shuffle } from "../support/statistics.ts";
 import { aRequest, BenchEngine, cpuMsOf, type StepRecord, tokensIn } from "./bench-engine.ts";
 import { ratioOf, show } from "./ratio.ts";
 import type { Conditions, Row, Section } from "./section.ts";
+import { takeTurns } from "./take-turns.ts";
 
 const BATCHES = [1, 4, 16];
 /** Before the first repetition that counts: K is chosen by what was learned. */
@@ -84,6 +84,7 @@ export function speculationSection(draftModel: DraftModel | undefined): Section 
 
 async function measure(conditions: Conditions, ways: readonly Way[]): Promise<Row[]> {
   const { machine, repeats, random } = conditions;
+  const rounds = { repeats, random, warmUps: LEARNING_REPEATS };
   const tokenizer = await loadTokenizer(BUNDLED_MODEL);
   const encode = (text: string) =>
     tokenizer.encodePieces(tokenizer.specialTokens.split(`<|bos|>${text}<|assistant|>`));
@@ -91,36 +92,32 @@ async function measure(conditions: Conditions, ways: readonly Way[]): Promise<Ro
   const meters = new Map(ways.map((way) => [way, new StepMeter(machine.speed)]));
   for (const [name, textOf] of Object.entries(TEXTS)) {
     for (const batch of BATCHES) {
-      const rates = new Map<Way, number[]>(ways.map((way) => [way, []]));
-      const held = new Map<Way, string>();
-      for (let repeat = -LEARNING_REPEATS; repeat < repeats; repeat += 1) {
-        for (const way of shuffle(ways, random)) {
-          const meter = meters.get(way);
-          const run = new BenchEngine(machine, {
-            ...way.options,
-            ...(way.draftModel !== undefined && { draftModel: way.draftModel }),
-            ...(meter !== undefined && { meter }),
-            isForecast: way.learns,
-          });
-          for (let index = 0; index < batch; index += 1) {
-            const promptTokens = encode(textOf(index));
-            run.submit(
-              aRequest({ id: `${index}`, promptTokens, outputTokensMax: 80, stopTokenIds: [1, 5] }),
-            );
-          }
-          const rate = decodeRate(await run.runToEnd());
-          if (repeat >= 0) rates.get(way)?.push(rate);
-          const { acceptedTokens, draftTokens } = run.engine.counters.drafts;
-          held.set(way, `${acceptedTokens}/${draftTokens}`);
+      const samplesOf = await takeTurns(ways, rounds, async (way: Way) => {
+        const meter = meters.get(way);
+        const run = new BenchEngine(machine, {
+          ...way.options,
+          ...(way.draftModel !== undefined && { draftModel: way.draftModel }),
+          ...(meter !== undefined && { meter }),
+          isForecast: way.learns,
+        });
+        for (let index = 0; index < batch; index += 1) {
+          const promptTokens = encode(textOf(index));
+          run.submit(
+            aRequest({ id: `${index}`, promptTokens, outputTokensMax: 80, stopTokenIds: [1, 5] }),
+          );
         }
-      }
+        const rate = decodeRate(await run.runToEnd());
+        const { acceptedTokens, draftTokens } = run.engine.counters.drafts;
+        return { rate, held: `${acceptedTokens}/${draftTokens}` };
+      });
+      const rates = (way: Way) => samplesOf(way).map(({ rate }) => rate);
       const [off] = ways;
-      const offRates = (off && rates.get(off)) ?? [];
+      const offRates = off === undefined ? [] : rates(off);
       for (const way of ways.slice(1)) {
-        const ratio = show(ratioOf(rates.get(way) ?? [], offRates, random));
+        const ratio = show(ratioOf(rates(way), offRates, random));
         rows.push({
           what: `${name}, batch ${batch}, ${way.name}`,
-          ours: `${ratio} × off (${held.get(way)})`,
+          ours: `${ratio} × off (${samplesOf(way).at(-1)?.held})`,
         });
       }
     }

@@ -12,8 +12,8 @@ export interface KvVersion {
   readonly blockBytes: number;
 }
 
-/** Counts up with what the bytes of a block mean: the element type and the layout of the pool. */
-const LAYOUT = "f32-tiles-1";
+/** Counts up with what the bytes of a block mean; their element type is in the revision. */
+const LAYOUT = "tiles-1";
 const MAGIC = 0x31764b53;
 const HEADER_BYTES = 12;
 

@@ -43,6 +43,7 @@ function anEngineWith(speculating: Speculating): EngineClient {
     thread: {
       modelDirectory: MODEL,
       precision: "int8",
+      kvPrecision: undefined,
       runtime: "wasm",
       blockTokens: 16,
       blockCount: 64,

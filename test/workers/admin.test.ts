@@ -160,6 +160,8 @@ describe("/admin/v1/pools/{pool}/closed", () => {
     });
     const opened = await callAdmin(path, { method: "DELETE" });
     expect(await opened.json()).toEqual({ poolId: gateway.poolId, isClosed: false });
+    // A closed pool has let it go; an engine dials in again by itself.
+    await connectReplica(gateway.upstream.endpointUrlOf(0), { poolId: gateway.poolId });
     await gateway.upstream.answerWith(streamedAnswer(["well"]));
     const body = { stream: true, messages: [{ role: "user", content: "Hello" }] };
     expect(await (await gateway.ask({ body })).text()).toContain("well");

@@ -84,10 +84,10 @@ test("the one unused for longest makes room, and its file is gone", async () => 
 test("of what a folder has more than may be kept the latest is taken over, the rest is removed", async () => {
   const folder = aFolder();
   await store(aTier({ folder }), [1, 2, 3, 4]);
-  for (const index of [1, 2, 3, 4]) utimesSync(join(folder, hashOf(index)), 1000, 1000 + index);
+  for (const index of [1, 2, 3, 4]) utimesSync(join(folder, hashOf(index)), 1000, 1000 - index);
   const next = aTier({ folder, blocksMax: 2 });
   next.checkInvariants();
-  expect(await foundIn(next, [1, 2, 3, 4])).toEqual([3, 4]);
+  expect(await foundIn(next, [1, 2, 3, 4])).toEqual([1, 2]);
   expect(readdirSync(folder)).toHaveLength(2);
 });
 
@@ -120,6 +120,7 @@ test("what a crash left half written is no block, and is cleared away", async ()
   writeFileSync(join(folder, hashOf(3)), "short");
   writeFileSync(join(folder, "an operator's note.txt"), "not ours");
   const next = aTier({ folder });
+  expect(next.blockCount).toBe(1);
   expect(await foundIn(next, [1, 2, 3])).toEqual([1]);
   await expect.poll(() => readdirSync(folder)).toEqual(["an operator's note.txt", hashOf(1)]);
 });
@@ -165,6 +166,11 @@ test("a disk that cannot be written to is given up, told once, and what is there
   const tier = aTier({ folder, onFault: (message) => faults.push(message) });
   await store(tier, [1]);
   const kept = readFileSync(join(folder, hashOf(1)));
+  rmSync(folder, { recursive: true });
+  await store(tier, [2, 3, 4, 5, 6, 7, 8]);
+  expect(faults).toEqual([]);
+  aTier({ folder });
+  await store(tier, [12]);
   rmSync(folder, { recursive: true });
   await store(tier, [2, 3, 4, 5, 6, 7, 8]);
   expect(faults).toEqual([]);

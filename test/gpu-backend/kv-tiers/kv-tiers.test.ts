@@ -218,6 +218,16 @@ describe("a replica that is started again", () => {
     expect(await aReplica({ folder, modelRevision: "another" }).serve({ promptTokens: A })).toBe(0);
   });
 
+  test("lets nobody wait for what it may not read", async () => {
+    const folder = aFolder();
+    const before = aReplica({ folder });
+    await before.serve({ promptTokens: A });
+    await before.disk?.whenIdle();
+    const after = aReplica({ folder });
+    expect(await after.serve({ promptTokens: A, promptLogprobsTop: 1 })).toBe(0);
+    expect(after.arrived).toEqual([]);
+  });
+
   test("computes what is not sound any more, and all behind it", async () => {
     const folder = aFolder();
     const before = aReplica({ folder });
@@ -254,9 +264,30 @@ describe("a replica that is started again", () => {
     await before.disk?.whenIdle();
     const after = aReplica({ folder });
     if (after.disk === undefined) throw new Error("There is a disk");
-    vi.spyOn(after.disk, "get").mockReturnValue(new Promise(() => {}));
+    let answer: (bytes: undefined) => void = () => {};
+    const late = new Promise<undefined>((resolve) => (answer = resolve));
+    vi.spyOn(after.disk, "get").mockReturnValue(late);
     expect(await after.serve({ promptTokens: A })).toBe(0);
     expect(after.arrived).toEqual(["a"]);
+    answer(undefined);
+    await eventually("what came late is counted", () => after.tiers.statistics.failedBlocks > 0);
+    expect(after.arrived).toEqual(["a"]);
+  });
+
+  test("reads nothing behind what is not sound", async () => {
+    const folder = aFolder();
+    const promptTokens = tokenRange(47, 100);
+    const before = aReplica({ folder });
+    await before.serve({ promptTokens, outputTokensMax: 1 });
+    await before.disk?.whenIdle();
+    const after = aReplica({ folder });
+    if (after.disk === undefined) throw new Error("There is a disk");
+    const { chain } = chainOf(promptTokens);
+    writeFileSync(join(folder, chain[2] ?? ""), "spoilt");
+    const get = vi.spyOn(after.disk, "get");
+    expect(await after.serve({ promptTokens, outputTokensMax: 1 })).toBe(8);
+    // Of eleven, those that are read at once.
+    expect(get).toHaveBeenCalledTimes(8);
   });
 
   test("a request that is cancelled while it waits ends at once", async () => {
