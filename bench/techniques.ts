@@ -36,6 +36,9 @@ const BLOCK_COUNT = 1024;
 /** A whole long prompt fits into a step where a technique wants it to. */
 const BATCH_TOKENS_MAX = 2048;
 
+/** For sections that predict nothing. */
+const NO_CURVE = { predictMs: () => Number.NaN };
+
 const WASM_WAYS = [{ name: "int8, wasm", precision: "int8", runtime: "wasm" }] as const;
 const WAYS = [...WASM_WAYS, { name: "f32, node", precision: "f32", runtime: "node" }] as const;
 
@@ -50,13 +53,12 @@ async function runBenchmark(flags: Flags): Promise<string> {
   const random = seededRandom(SEED);
   const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
   const [model, draft] = await Promise.all([loadModel(BUNDLED_MODEL), loadModel(BUNDLED_DRAFT)]);
-  const wanted = (section: Section) => isWanted(section.title, flags.only);
   for (const { name, ...way } of hasNativePackage() ? WAYS : WASM_WAYS) {
     const common = { model, ...way, blockCount: BLOCK_COUNT, batchTokensMax: BATCH_TOKENS_MAX };
     const machine = await openMachine(name, common);
     const other = await openMachine(`f32, ${way.runtime}`, { ...common, precision: "f32" });
     const draftModel = await openDraftModel({ model: draft, ...way, blockCount: BLOCK_COUNT });
-    const sections = [
+    const all = [
       BATCHING,
       PAGING,
       PREFIX,
@@ -65,8 +67,10 @@ async function runBenchmark(flags: Flags): Promise<string> {
       TIERS,
       ...(way.precision === "int8" ? [precisionSection(other)] : []),
     ];
-    const curve = await measureStepCurve(machine);
-    for (const section of sections.filter(wanted)) {
+    const sections = all.filter(({ title }) => isWanted(title, flags.only));
+    const isPredicted = sections.some(({ predicts }) => predicts);
+    const curve = isPredicted ? await measureStepCurve(machine) : NO_CURVE;
+    for (const section of sections) {
       const rows = await section.measure({ machine, curve, repeats, random });
       lines.push("", ...toTable(section, name, rows));
       process.stderr.write(`${section.title} (${name})\n`);

@@ -45,6 +45,7 @@ export const BATCHING: Section = {
     "Orca 2022: 36.9 times FasterTransformer at equal latency, GPT-3 175B on A100s. At equal batch and exponential lengths, where a step costs the same whatever is in it, a padded batch of 16 wastes all but 1/H₁₆ = 1/3.4",
   how: `${REQUESTS} requests, ${PROMPT_TOKENS} tokens of prompt, outputs exponential with mean ${OUTPUT_MEAN_TOKENS}, at most ${OUTPUT_MAX_TOKENS}; useful tokens a second, ratio of pairs`,
   why: "Here a row that is computed costs its share, so that compacting wastes little: a step of 2 is not as long as one of 16. On a GPU whose step costs the same at 2 and at 16 all three of our numbers against continuous would be larger, and that is where Orca's come from",
+  predicts: true,
   measure,
 };
 

@@ -11,7 +11,7 @@ const WHOLE_TOKENS = 2048;
 const DECODING = 8;
 /** Gaps of the answers that run, between the arrival of a long prompt and the next. */
 const STEPS_APART = 40;
-const LONG_PROMPTS = 3;
+const LONG_PROMPTS = 2;
 const TARGET_MS = 25;
 
 interface Side {
@@ -50,6 +50,7 @@ export const CHUNKED_PREFILL: Section = {
     "Sarathi-Serve 2024: 2.6 times the load of vLLM under a target for the p99 of TBT, Mistral 7B on one A100, 5.6 times with Falcon 180B; chunks of 512 tokens where the target is strict",
   how: `${DECODING} answers run, and every ${STEPS_APART} steps a prompt of ${PROMPT_TOKENS} tokens comes: the p99 of their gaps, whole prompts over chunks, and what the prompts' first tokens pay for it`,
   why: "A gap is one step, and a step as long as what is in it: a chunk of c tokens leaves about c / prompt of it. Each chunk pays the step's fixed cost and the decodes beside it once more, which is what the first token is later by",
+  predicts: true,
   measure,
 };
 

@@ -37,6 +37,7 @@ export const PAGING: Section = {
     "vLLM 2023: 2 to 4 times the throughput of FasterTransformer and Orca at equal latency, OPT and LLaMA on A100s; of KV memory less than 4 % is wasted instead of 60 to 80 %",
   how: `${REQUESTS} requests at once, prompts and outputs exponential (means 150 and 100), ${POOL_BLOCKS} blocks of ${BLOCK_TOKENS} tokens; reserved: ${CONTEXT_TOKENS} tokens for each, so that ${RESERVING_SEQUENCES} fit. While requests wait: how many run, and which share of what they hold is not KV`,
   why: "Waste of pages is half a block a sequence, so it is small where sequences are long: of the length that ours have it is what vLLM says. Throughput follows concurrency only as far as a larger batch is worth it, which on a processor it is up to about 4 to 16",
+  predicts: false,
   measure,
 };
 
@@ -47,21 +48,20 @@ async function measure({ machine, repeats, random: order }: Conditions): Promise
   );
   const [reserved, paged] = sides.map(runsOf);
   if (reserved === undefined || paged === undefined) return [];
-  const running = (runs: readonly Run[]) => runs.map((one) => one.running);
-  const rates = (runs: readonly Run[]) => runs.map((one) => one.tokensPerSecond);
-  const waste = (runs: readonly Run[]) =>
-    `${(100 * medianOf(runs.map(({ wasteRatio }) => wasteRatio))).toFixed(1)} %`;
   const meanTokens = medianOf(paged.map((one) => (POOL_BLOCKS * BLOCK_TOKENS) / one.running));
   return [
     {
       what: "run at once, paged over reserved",
-      ours: `${show(ratioOf(running(paged), running(reserved), order))} (${medianOf(running(reserved)).toFixed(1)} → ${medianOf(running(paged)).toFixed(1)})`,
+      ours: `${show(ratioOf(runningOf(paged), runningOf(reserved), order))} (${medianOf(runningOf(reserved)).toFixed(1)} → ${medianOf(runningOf(paged)).toFixed(1)})`,
       predicted: (CONTEXT_TOKENS / meanTokens).toFixed(2),
     },
-    { what: "KV memory wasted, reserved → paged", ours: `${waste(reserved)} → ${waste(paged)}` },
+    {
+      what: "KV memory wasted, reserved → paged",
+      ours: `${wasteOf(reserved)} → ${wasteOf(paged)}`,
+    },
     {
       what: "tokens a second, paged over reserved",
-      ours: show(ratioOf(rates(paged), rates(reserved), order)),
+      ours: show(ratioOf(ratesOf(paged), ratesOf(reserved), order)),
     },
   ];
 }
@@ -110,3 +110,8 @@ async function run(machine: Conditions["machine"], { isPaged }: Side): Promise<R
 
 const mean = (values: readonly number[]) =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
+
+const runningOf = (runs: readonly Run[]) => runs.map((one) => one.running);
+const ratesOf = (runs: readonly Run[]) => runs.map((one) => one.tokensPerSecond);
+const wasteOf = (runs: readonly Run[]) =>
+  `${(100 * medianOf(runs.map(({ wasteRatio }) => wasteRatio))).toFixed(1)} %`;

@@ -25,5 +25,7 @@ export interface Section {
   readonly published: string;
   readonly how: string;
   readonly why: string;
+  /** Whether rows are compared with what the step curve says. */
+  readonly predicts: boolean;
   measure(conditions: Conditions): Promise<readonly Row[]>;
 }

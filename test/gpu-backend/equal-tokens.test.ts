@@ -11,6 +11,8 @@ import { createSamplingKernel } from "../../gpu-backend/engine/executor/sampling
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../../gpu-backend/engine/sampler.ts";
 import { loadTokenizer, type Tokenizer } from "../../gpu-backend/engine/tokenizer/tokenizer.ts";
+import { KvTiers } from "../../gpu-backend/kv-tiers/kv-tiers.ts";
+import { MemoryTier } from "../../gpu-backend/kv-tiers/memory-tier.ts";
 import { hashBlock } from "../../gpu-backend/hash-block.ts";
 import { type Random, seededRandom } from "../../src/base/random.ts";
 import { ENGINE_START_MS_MAX } from "../support/running-engine.ts";
@@ -104,9 +106,15 @@ function aMix(tokenizer: Tokenizer, random: Random): GenerateRequest[] {
 /** What the text says already is guessed as often as there is room for it, whether that pays or not. */
 const SPECULATION = { looksUp: true, draftTokensMax: 6 };
 
+/** Host memory for all that a pool evicts. */
+function aMemoryTier({ kvPool: pool }: OnnxExecutor): KvTiers {
+  const memory = new MemoryTier({ bytesMax: 2 ** 26, blockBytes: pool.blockBytes });
+  return new KvTiers({ pool, memory, nowMs: () => 0, onArrived: () => {} });
+}
+
 function anEngine(
   executor: OnnxExecutor,
-  options: Pick<EngineOptions, "sequencesMax" | "prefixCache" | "speculation">,
+  options: Pick<EngineOptions, "sequencesMax" | "prefixCache" | "speculation" | "kvTier">,
 ) {
   return new Engine({
     blockCount: executor.blockCount,
@@ -248,6 +256,7 @@ describe.each(RUNTIMES_AND_PRECISIONS)(
           preemptions: 0,
           acceptedTokens: 0,
           rejectedTokens: 0,
+          loadedTokens: 0,
         };
         const heardKinds = new Set<string>();
         for (const seed of SEEDS) {
@@ -261,11 +270,13 @@ describe.each(RUNTIMES_AND_PRECISIONS)(
             sequencesMax: 6,
             prefixCache: true,
             speculation: SPECULATION,
+            kvTier: aMemoryTier(tight),
           });
           const guessed = await serve(tight, guessing, requests, alone);
-          expect(guessed.outcomes, `seed ${seed}, guessed`).toEqual(alone);
+          expect(guessed.outcomes, `seed ${seed}, guessed and loaded`).toEqual(alone);
           expect(guessing.load().usedBlocks).toBe(0);
           const { draftTokens, acceptedTokens } = guessing.counters.drafts;
+          happened.loadedTokens += guessing.counters.prefix.loadedTokens;
           happened.acceptedTokens += acceptedTokens;
           happened.rejectedTokens += draftTokens - acceptedTokens;
           for (const { kind } of [...together.outcomes.values()].flat()) heardKinds.add(kind);

@@ -44,7 +44,7 @@ describe("parseSettings", () => {
     const argv = words(
       "--model /models/other --host 0.0.0.0 --port=8000 --precision f32 --kv-blocks 12 --runtime node",
       "--block-tokens 32 --max-batch-tokens 64 --max-sequences 4 --max-queue 5 --require-salt",
-      "--no-prefix-cache --pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
+      "--pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
       "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt --kv-admission past-future",
       "--kv-shares 4 --isolation strict --speculation auto --draft-model /models/small",
       "--max-draft-tokens 3 --kv-host-mib 64 --kv-disk /var/kv --kv-disk-mib 128",
@@ -62,7 +62,7 @@ describe("parseSettings", () => {
       sequencesMax: 4,
       queueMax: 5,
       requireSalt: true,
-      prefixCache: false,
+      prefixCache: true,
       scheduling: {
         policy: "priority",
         chunkedPrefill: true,
@@ -181,6 +181,10 @@ describe("parseSettings", () => {
     expect(problemsOf(words("--draft-model /models/small"))).toEqual([
       "--draft-model: expected with --speculation draft or auto, which alone use it",
     ]);
+  });
+
+  test("the prefix cache can be turned off", () => {
+    expect(settingsOf(["--no-prefix-cache"]).prefixCache).toBe(false);
   });
 
   test("a tier on disk is reached through one in memory, and either through the prefix cache", () => {

@@ -1,3 +1,4 @@
+import { EventEmitter, once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -264,12 +265,11 @@ describe("a replica that is started again", () => {
     await before.disk?.whenIdle();
     const after = aReplica({ folder });
     if (after.disk === undefined) throw new Error("There is a disk");
-    let answer: (bytes: undefined) => void = () => {};
-    const late = new Promise<undefined>((resolve) => (answer = resolve));
-    vi.spyOn(after.disk, "get").mockReturnValue(late);
+    const answers = new EventEmitter();
+    vi.spyOn(after.disk, "get").mockReturnValue(once(answers, "late").then(() => undefined));
     expect(await after.serve({ promptTokens: A })).toBe(0);
     expect(after.arrived).toEqual(["a"]);
-    answer(undefined);
+    answers.emit("late");
     await eventually("what came late is counted", () => after.tiers.statistics.failedBlocks > 0);
     expect(after.arrived).toEqual(["a"]);
   });
