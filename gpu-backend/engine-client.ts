@@ -33,6 +33,8 @@ export interface EngineClientOptions {
   readonly onChange?: () => void;
   /** Called with what has changed of the gateway's names for what is cached. */
   readonly onPrefixChanges?: (changes: PrefixChanges) => void;
+  /** Called with what the operator ought to know. */
+  readonly onNote?: (note: string) => void;
 }
 
 const THREAD_URL = new URL("./engine-thread-start.mjs", import.meta.url);
@@ -58,6 +60,7 @@ export class EngineClient {
   readonly #onPlan: (plan: MemoryPlan) => void;
   readonly #onChange: () => void;
   readonly #onPrefixChanges: (changes: PrefixChanges) => void;
+  readonly #onNote: (note: string) => void;
   readonly #listeners = new Map<string, EngineListener>();
   readonly #idleWaiters: (() => void)[] = [];
   readonly #watchTimer: NodeJS.Timeout;
@@ -82,6 +85,7 @@ export class EngineClient {
     this.#onPlan = options.onPlan ?? (() => {});
     this.#onChange = options.onChange ?? (() => {});
     this.#onPrefixChanges = options.onPrefixChanges ?? (() => {});
+    this.#onNote = options.onNote ?? (() => {});
 
     const watchMemory = createStepWatchMemory();
     const workerData: EngineThreadInput = { options: options.thread, watchMemory };
@@ -186,6 +190,9 @@ export class EngineClient {
         if (message.prefixes !== undefined) this.#onPrefixChanges(message.prefixes);
         for (const event of message.events) this.#pass(event, message.atMs);
         break;
+      case "note":
+        this.#onNote(message.note);
+        return;
       case "broken":
         this.#fail(message.message);
         return;

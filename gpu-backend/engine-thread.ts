@@ -2,16 +2,12 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { assert } from "../src/base/assert.ts";
 import { monotonicNowMs } from "./clock.ts";
 import { ConstraintIntake } from "./constraint-intake.ts";
+import type { DraftModel } from "./draft-model.ts";
 import { Engine } from "./engine/engine.ts";
+import type { EngineOptions } from "./engine/engine-options.ts";
 import { createOnnxExecutor, type OnnxExecutor } from "./engine/executor/onnx-executor.ts";
-import {
-  embeddingValueBytesOf,
-  planMemory,
-  poolRoomBytesOf,
-} from "./engine/executor/memory-plan.ts";
 import { messageOf } from "./engine/message-of.ts";
-import { type LoadedModel, loadModel } from "./engine/model/load-model.ts";
-import type { KvPrecision } from "./engine/model/model-config.ts";
+import { loadModel } from "./engine/model/load-model.ts";
 import { StepMeter } from "./engine/step-meter.ts";
 import { ConstraintCompiler } from "./engine/structured/constraint-compiler.ts";
 import { shareVocabulary } from "./engine/structured/vocabulary.ts";
@@ -19,7 +15,8 @@ import { type TokenBytes, tokenBytesOf } from "./engine/tokenizer/token-bytes.ts
 import { readTokenizerFile } from "./engine/tokenizer/tokenizer-files.ts";
 import { urgencyOf } from "./engine/urgency.ts";
 import { hashBlock } from "./hash-block.ts";
-import { defaultBlockCount } from "./model-size.ts";
+import { type KvTiers, NO_TIERS, type TierStatistics } from "./kv-tiers/kv-tiers.ts";
+import { openKvTiers } from "./kv-tiers/open-kv-tiers.ts";
 import { StepLoop } from "./step-loop.ts";
 import { StepWatch } from "./step-watch.ts";
 import type {
@@ -30,7 +27,9 @@ import type {
   EngineThreadInput,
   EngineThreadOptions,
 } from "./thread-messages.ts";
+import { unaskedBlockCount } from "./unasked-block-count.ts";
 import { warmUp } from "./warm-up.ts";
+import { loadDraftModel } from "./load-draft-model.ts";
 
 const input: EngineThreadInput = workerData;
 const port = ownPort();
@@ -47,37 +46,28 @@ try {
 async function serve({ options, watchMemory }: EngineThreadInput): Promise<never> {
   const loaded = await load(options);
   const { executor } = loaded;
+  const draftModel = await loadDraftModel(options, { executor, tokenBytes: loaded.tokenBytes });
   const meter = new StepMeter(await warmUp(executor, monotonicNowMs));
-  const engine = new Engine({
-    blockCount: executor.blockCount,
-    blockTokens: executor.blockTokens,
-    contextTokens: executor.contextTokens,
-    batchTokensMax: executor.batchTokensMax,
-    sequencesMax: options.sequencesMax,
-    queueMax: options.queueMax,
-    prefixCache: options.prefixCache,
-    compareUrgency: urgencyOf(options.scheduling.policy, {
-      forecast: meter.model,
-      batchTokensMax: executor.batchTokensMax,
-    }),
-    forecast: meter.model,
-    chunkedPrefill: options.scheduling.chunkedPrefill,
-    keepsTbt: options.scheduling.keepsTbt,
-    kvAdmission: options.scheduling.kvAdmission,
-    shares: { shareCount: options.scheduling.kvShares, isolation: options.scheduling.isolation },
-    modelRevision: executor.revision,
-    hashBlock,
-  });
+  const kvTier =
+    options.kvTiers &&
+    openKvTiers(options.kvTiers, executor, {
+      nowMs: monotonicNowMs,
+      onArrived: (id) => loop.kvArrived(id),
+      onFault: (fault) => post({ kind: "note", note: `The KV tier on disk is given up: ${fault}` }),
+    });
+  const engine = new Engine(engineOptionsOf(options, { executor, meter, draftModel, kvTier }));
   let submissions = 0;
   const snapshot = () => {
     const { stepRetries } = loop;
     const { openingRequests } = intake;
-    return snapshotOf(engine, meter, { submissions, stepRetries, openingRequests });
+    const tiers = kvTier?.statistics ?? NO_TIERS;
+    return snapshotOf(engine, meter, { submissions, stepRetries, openingRequests, tiers });
   };
   const loop: StepLoop = new StepLoop({
     engine,
     executor,
     meter,
+    draftModel,
     watch: new StepWatch(watchMemory),
     nowMs: monotonicNowMs,
     publish: (events, atMs) =>
@@ -104,6 +94,48 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
   return loop.run();
 }
 
+/** What the engine decides by. */
+interface EngineParts {
+  readonly executor: OnnxExecutor;
+  readonly meter: StepMeter;
+  readonly draftModel: DraftModel | undefined;
+  readonly kvTier: KvTiers | undefined;
+}
+
+function engineOptionsOf(
+  options: EngineThreadOptions,
+  { executor, meter, draftModel, kvTier }: EngineParts,
+): EngineOptions {
+  return {
+    blockCount: executor.blockCount,
+    blockTokens: executor.blockTokens,
+    contextTokens: executor.contextTokens,
+    batchTokensMax: executor.batchTokensMax,
+    sequencesMax: options.sequencesMax,
+    queueMax: options.queueMax,
+    prefixCache: options.prefixCache,
+    compareUrgency: urgencyOf(options.scheduling.policy, {
+      forecast: meter.model,
+      batchTokensMax: executor.batchTokensMax,
+    }),
+    forecast: meter.model,
+    chunkedPrefill: options.scheduling.chunkedPrefill,
+    keepsTbt: options.scheduling.keepsTbt,
+    ...(kvTier !== undefined && { kvTier }),
+    kvAdmission: options.scheduling.kvAdmission,
+    ...(options.speculating.mode !== "off" && {
+      speculation: {
+        looksUp: options.speculating.mode !== "draft",
+        drafts: draftModel !== undefined,
+        draftTokensMax: options.speculating.draftTokensMax,
+      },
+    }),
+    shares: { shareCount: options.scheduling.kvShares, isolation: options.scheduling.isolation },
+    modelRevision: executor.revision,
+    hashBlock,
+  };
+}
+
 async function load(
   options: EngineThreadOptions,
 ): Promise<{ executor: OnnxExecutor; parameterCount: number; tokenBytes: TokenBytes }> {
@@ -113,7 +145,9 @@ async function load(
   const tokenBytes = tokenBytesOf(await readTokenizerFile(modelDirectory));
   const model = await loadModel(modelDirectory);
   try {
-    const blockCount = options.blockCount ?? unaskedBlockCount(model, { ...options, kvPrecision });
+    const blockCount =
+      options.blockCount ??
+      unaskedBlockCount(model, { ...options, kvPrecision }, options.scheduling.kvShares);
     const executor = await createOnnxExecutor({
       model,
       precision,
@@ -128,20 +162,6 @@ async function load(
   } finally {
     model.close();
   }
-}
-
-/** What is left of the heap beside weights and buffers bounds the pool that nobody asked for. */
-function unaskedBlockCount(
-  model: LoadedModel,
-  options: EngineThreadOptions & { readonly kvPrecision: KvPrecision },
-): number {
-  const { blockTokens, kvPrecision } = options;
-  const blockCount = Math.ceil(model.config.contextTokens / blockTokens);
-  const embeddingValueBytes = embeddingValueBytesOf(model);
-  const plan = planMemory(model.config, { ...options, blockCount, embeddingValueBytes });
-  const roomBytes = poolRoomBytesOf(plan);
-  const { kvShares: shareCount } = options.scheduling;
-  return defaultBlockCount(model.config, { blockTokens, shareCount, roomBytes, kvPrecision });
 }
 
 function compilerFor(executor: OnnxExecutor, tokenBytes: TokenBytes): ConstraintCompiler {
@@ -202,6 +222,7 @@ function snapshotOf(
     readonly submissions: number;
     readonly stepRetries: number;
     readonly openingRequests: number;
+    readonly tiers: TierStatistics;
   },
 ): EngineSnapshot {
   const { counters } = engine;
@@ -216,7 +237,9 @@ function snapshotOf(
     outputTokens: counters.generatedTokens,
     prefixQueriedTokens: counters.prefix.queriedTokens,
     prefixHitTokens: counters.prefix.hitTokens,
+    prefixLoadedTokens: counters.prefix.loadedTokens,
     preemptions: counters.preemptions,
+    drafts: counters.drafts,
   };
 }
 

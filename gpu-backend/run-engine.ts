@@ -52,6 +52,7 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
     onPlan: (plan) => log("info", "memory-plan", { ...plan }),
     onChange: () => link?.changed(),
     onPrefixChanges: (changes) => prefixFeed.apply(changes),
+    onNote: (note) => log("warn", "note", { note }),
   });
   const dispatches = new DispatchTracker();
   const app = createApp({
@@ -113,6 +114,8 @@ function threadOptionsOf(settings: Settings): EngineThreadOptions {
     queueMax: settings.queueMax,
     prefixCache: settings.prefixCache,
     scheduling: settings.scheduling,
+    speculating: settings.speculating,
+    kvTiers: settings.kvTiers,
   };
 }
 

@@ -2,6 +2,7 @@ import { assert } from "../../../src/base/assert.ts";
 import type { KvPrecision, ModelConfig } from "../model/model-config.ts";
 import { rotaryFrequencies } from "../model/rotary-frequencies.ts";
 import { instantiateKernel } from "./kernel.ts";
+import { KvPool } from "./kv-pool.ts";
 import { positionCountOf } from "./pack-batch.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
 
@@ -80,6 +81,7 @@ export interface KvPoolOptions {
 /** The paged KV pool of a model, and attention over it by our own kernel. */
 export class PagedAttention {
   readonly kvPoolBytes: number;
+  readonly pool: KvPool;
   readonly #kernel: AttentionKernel;
   /** One for each layer. */
   readonly #pools: readonly { readonly keys: number; readonly values: number }[];
@@ -119,6 +121,7 @@ export class PagedAttention {
       values: runtime.allocate(poolBytes),
     }));
     this.kvPoolBytes = 2 * layerCount * poolBytes;
+    this.pool = new KvPool(runtime.memory, this.#pools, kernel.blockByteLength());
 
     const positionCount = positionCountOf({ contextTokens, ...limits });
     const table = rotaryTable(config, positionCount);

@@ -3,6 +3,7 @@ import type { Batch } from "../batch.ts";
 import type { KvPrecision, ModelConfig } from "../model/model-config.ts";
 import type { StepOutput } from "../step-output.ts";
 import type { Executor } from "./executor.ts";
+import type { KvPool } from "./kv-pool.ts";
 import type { Stage, StageEngines } from "./load-stages.ts";
 import { packBatch, type PackedBatch, type PackedSpan } from "./pack-batch.ts";
 import { type AttentionSpan, PagedAttention } from "./paged-attention.ts";
@@ -56,6 +57,7 @@ export class StagedExecutor implements Executor {
   readonly blockCount: number;
   readonly batchTokensMax: number;
   readonly memory: { readonly weightBytes: number; readonly kvPoolBytes: number };
+  readonly kvPool: KvPool;
 
   readonly #engines: StageEngines;
   readonly #stages: readonly Stage[];
@@ -83,6 +85,7 @@ export class StagedExecutor implements Executor {
     this.#onStage = parts.onStage;
     this.#lastLayer = config.layerCount - 1;
     this.#attention = new PagedAttention(runtime, config, parts);
+    this.kvPool = this.#attention.pool;
     this.memory = { weightBytes: parts.weightBytes, kvPoolBytes: this.#attention.kvPoolBytes };
     this.#columns = bufferColumns(config);
     const rows = (columns: number) => new Region(runtime, batchTokensMax * columns * ELEMENT_BYTES);
