@@ -50,7 +50,7 @@ test("a stream goes on, token by token, while the schema of another request is c
       streamed += 1;
     },
   );
-  const schema = JSON.stringify({ type: "string", minLength: 1, maxLength: 300 });
+  const schema = JSON.stringify({ type: "string", minLength: 1, maxLength: 150 });
   const constrained = serve(
     aGenerateRequest({
       id: "constrained",
