@@ -74,8 +74,8 @@ describe("a checkpoint of 100 million parameters", () => {
       const plannedBytes = large.plannedBytes - small.plannedBytes;
       expect(plannedBytes).toBeGreaterThan(100e6);
       const ratio = (large.peakBytes - small.peakBytes) / plannedBytes;
-      // Far below, the plan would promise more than there is.
-      expect(ratio).toBeGreaterThan(0.6);
+      // Pages that nothing was written to yet are not taken; far below, the plan would be wrong.
+      expect(ratio).toBeGreaterThan(0.4);
       expect(ratio).toBeLessThan(1.3);
     },
     TEST_MS_MAX,

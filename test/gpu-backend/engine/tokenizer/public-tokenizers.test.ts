@@ -175,6 +175,14 @@ describe("the tokens that begin a text", () => {
     expect(promptOf(LLAMA_3, PLAIN, "")).toEqual([128_000, 59312, 2788]);
   });
 
+  test("are those of the tokenizer's file for a model without a template", () => {
+    const model = { tokenizer: LLAMA_2, chatTemplate: undefined, contextTokens: 100 };
+    expect(encodePrompt(model, { kind: "text", text: "grabbed", param: "prompt" })).toEqual({
+      kind: "encoded",
+      promptTokens: [1, 2646, 1327, 287],
+    });
+  });
+
   test("are those that the template asks for where the file says nothing", () => {
     const open = new Tokenizer(llama2File({ post_processor: null }));
     expect(promptOf(open, PLAIN)).toEqual([2646, 1327, 287]);
