@@ -56,17 +56,15 @@ test("a report that a newer one has overtaken is not taken, unless the replica i
   const dispatcher = new PolicyDispatcher(policy, new World(1), NOBODY);
   const hello = aHello(1);
   const replicaId = ReplicaId.parse(hello.endpointUrl);
-  const report = (sequence: number, queuedRequests: number): ReplicaReport =>
-    aReport(sequence, { queuedRequests });
   const queuedAfter = (told: ReplicaReport) => {
     dispatcher.reported(replicaId, told);
     dispatcher.offer(anOffer(`r${seen.length}`));
     return seen.at(-1)?.[0]?.queuedRequests;
   };
   dispatcher.connected(hello);
-  expect(queuedAfter(report(2, 7))).toBe(7);
-  expect(queuedAfter(report(1, 3))).toBe(7);
+  expect(queuedAfter(aReport(2, { queuedRequests: 7 }))).toBe(7);
+  expect(queuedAfter(aReport(1, { queuedRequests: 3 }))).toBe(7);
   dispatcher.disconnected(replicaId);
   dispatcher.connected(hello);
-  expect(queuedAfter(report(1, 3))).toBe(3);
+  expect(queuedAfter(aReport(1, { queuedRequests: 3 }))).toBe(3);
 });
