@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { CommandFailure } from "../cli/command.ts";
 import { countFlag, FLAG_HELP, flagSwitch } from "../cli/flags.ts";
-import { hasNativePackage } from "../gpu-backend/engine/executor/native-runtime.ts";
+import { hasNativePackage } from "../gpu-backend/engine/executor/native-package.ts";
 import { type LoadedModel, loadModel } from "../gpu-backend/engine/model/load-model.ts";
 import { BUNDLED_MODEL } from "../gpu-backend/settings.ts";
 import { seededRandom } from "../src/base/random.ts";
@@ -17,8 +17,9 @@ import {
   ratioOf,
   type Speeds,
 } from "./engine/measure-sides.ts";
+import { toRatioPlot } from "./engine/ratio-plot.ts";
 import { compareTokens } from "./engine/same-tokens.ts";
-import { openSluice, STEP_PARTS } from "./engine/sluice-side.ts";
+import { openSluice, type SluiceWay, STEP_PARTS } from "./engine/sluice-side.ts";
 import { measureParts } from "./engine/step-shares.ts";
 import { describeMachine } from "./support/machine.ts";
 import { runProgram } from "./support/run-program.ts";
@@ -58,14 +59,16 @@ const LARGE = aConfig({
 });
 const AGREEMENT_OUTPUT_TOKENS = 32;
 
-const WASM_WAYS = [
+const WASM_WAYS: readonly SluiceWay[] = [
   { precision: "f32", runtime: "wasm" },
   { precision: "int8", runtime: "wasm" },
-] as const;
-const NATIVE_WAYS = [
+  // For what keys and values in bytes gain.
+  { precision: "int8", kvPrecision: "f32", runtime: "wasm" },
+];
+const NATIVE_WAYS: readonly SluiceWay[] = [
   { precision: "f32", runtime: "node" },
   { precision: "int8", runtime: "node" },
-] as const;
+];
 /** With flash attention, as node-llama-cpp has it by default, and without. */
 const PEERS = [
   { precision: "f32" },
@@ -93,7 +96,8 @@ async function runBenchmark(flags: Flags): Promise<string> {
   const limits = limitsOf(extent);
   const ways = hasNativePackage() ? [...WASM_WAYS, ...NATIVE_WAYS] : WASM_WAYS;
   const parts = new Map<string, Parts>();
-  for (const way of ways.filter(({ precision }) => precision === "int8")) {
+  for (const way of ways) {
+    if (way.precision !== "int8" || way.kvPrecision !== undefined) continue;
     parts.set(way.runtime, await measureParts(model, way, extent));
   }
   const ours: EngineSide[] = [];
@@ -125,6 +129,7 @@ async function runBenchmark(flags: Flags): Promise<string> {
     ...agreement,
     "",
     ...toSpeedTable(sides, speeds),
+    ...toPlots(ours, peers, speeds),
     ...ours.flatMap((each) => toRatioTable(each, peers, speeds)),
     ...Array.from(parts, ([runtime, each]) => toPartsTable(runtime, each)).flat(),
   ].join("\n");
@@ -184,6 +189,28 @@ function toRatioTable(side: EngineSide, peers: readonly EngineSide[], speeds: Sp
       return `| ${[workload.name, ...cells].join(" | ")} |`;
     }),
   ];
+}
+
+/** Our sides in int8, as users get them, against each peer with quantized weights. */
+function toPlots(
+  ours: readonly EngineSide[],
+  peers: readonly EngineSide[],
+  speeds: Speeds,
+): string[] {
+  const sides = ours.filter(({ isInteger, isDefault }) => isInteger && isDefault);
+  const workloads = [...speeds.keys()].map(({ name }) => name.replace(" tokens", ""));
+  const random = seededRandom(SEED);
+  return peers
+    .filter(({ isInteger }) => isInteger)
+    .flatMap((peer) => {
+      const plotted = sides.map((side) => ({
+        name: side.name,
+        ratios: [...speeds.values()].map((bySide) => {
+          return ratioOf(bySide.get(side) ?? [], bySide.get(peer) ?? [], random).median;
+        }),
+      }));
+      return ["", ...toRatioPlot(peer.name, workloads, plotted)];
+    });
 }
 
 type Parts = ReadonlyMap<string, readonly number[]>;

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { Applied, Changes } from "../src/tenants/admin-answers.ts";
+import { Applied, Changes, PoolClosed, ReplicaDrained } from "../src/tenants/admin-answers.ts";
 import { thingsOf, toThingLine } from "../src/tenants/configuration-rows.ts";
 import type { LiveConfiguration } from "../src/tenants/live-configuration.ts";
 import { CONFIGURATION_LIMITS } from "../src/tenants/live-configuration.ts";
@@ -12,15 +12,26 @@ export interface AdminAccess {
   readonly adminKey: string;
 }
 
+const PoolStatus = z.object({
+  poolId: z.string(),
+  /** Absent of a pool that cannot be asked at present. */
+  isClosed: z.boolean().optional(),
+  queued: z.int().optional(),
+  leases: z.int().optional(),
+  replicas: z.array(
+    z.object({
+      endpointUrl: z.string(),
+      state: z.string(),
+      health: z.string().optional(),
+      outstanding: z.int().optional(),
+    }),
+  ),
+});
+
 /** What the gateway says of itself to its administrator, as far as the command line asks. */
 export const GatewayStatus = z.object({
   configurationVersion: z.int(),
-  pools: z.array(
-    z.object({
-      poolId: z.string(),
-      replicas: z.array(z.object({ endpointUrl: z.string(), state: z.string() })),
-    }),
-  ),
+  pools: z.array(PoolStatus),
 });
 export type GatewayStatus = z.infer<typeof GatewayStatus>;
 
@@ -94,10 +105,26 @@ export async function previewConfiguration(
   return callAdmin(access, "/configuration/diff", Changes, { ...request, method: "POST" });
 }
 
-/** Has a pool take nothing in any more, and refuse who waits. Throws as `applyConfiguration` does. */
-export async function closePool(access: AdminAccess, poolId: string): Promise<void> {
-  const path = `/pools/${encodeURIComponent(poolId)}/closed`;
-  await callAdmin(access, path, z.unknown(), { method: "PUT" });
+/**
+ * Has a pool take nothing in any more and refuse who waits, or opens it. Throws as `applyConfiguration` does.
+ */
+export async function closePool(
+  access: AdminAccess,
+  poolId: string,
+  isClosed: boolean,
+): Promise<void> {
+  const method = isClosed ? "PUT" : "DELETE";
+  await callAdmin(access, `/pools/${inPath(poolId)}/closed`, PoolClosed, { method });
+}
+
+/** Has nothing new sent to a replica, or has it used again. Throws as `applyConfiguration` does. */
+export async function drainReplica(
+  access: AdminAccess,
+  { poolId, url }: { readonly poolId: string; readonly url: string },
+  isDrained: boolean,
+): Promise<void> {
+  const path = `/pools/${inPath(poolId)}/replicas/${inPath(url)}/drained`;
+  await callAdmin(access, path, ReplicaDrained, { method: isDrained ? "PUT" : "DELETE" });
 }
 
 /** Asks which version is live and which replicas are there. Throws as `applyConfiguration` does. */

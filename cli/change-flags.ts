@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { CommandFailure } from "./command.ts";
 import { FLAG_HELP, wholeNumber } from "./flags.ts";
 
 const VERSION_MAX = 999_999_999;
@@ -17,3 +18,23 @@ export const reasonFlag = z
   .max(REASON_CHARACTERS_MAX, `Expected at most ${REASON_CHARACTERS_MAX} characters`)
   .optional()
   .register(FLAG_HELP, { valueName: "TEXT", meaning: "Why, for the history" });
+
+/**
+ * Waits for an answer of the admin API; a refusal of it is told with the flags' names in the place of those that
+ * the API has for the same.
+ */
+export async function inFlags<Answer>(
+  asked: Promise<Answer>,
+  fields: Readonly<Record<string, string>>,
+): Promise<Answer> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (!(error instanceof CommandFailure)) throw error;
+    let { message } = error;
+    for (const [flag, field] of Object.entries(fields)) {
+      message = message.replaceAll(new RegExp(`'${field}(\\[\\d+\\])?'`, "g"), `--${flag}`);
+    }
+    throw new CommandFailure(message);
+  }
+}

@@ -11,6 +11,7 @@ import { checkCommand } from "./commands/check.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
 import { planCommand } from "./commands/plan.ts";
+import { poolsCommand } from "./commands/pools.ts";
 import { replayCommand } from "./commands/replay.ts";
 import { schemaCommand } from "./commands/schema.ts";
 import { sloCommand } from "./commands/slo.ts";
@@ -30,6 +31,7 @@ const COMMANDS: readonly Command[] = [
   rollbackCommand,
   tenantsCommand,
   keysCommand,
+  poolsCommand,
   usageCommand,
   hashKeyCommand,
   doctorCommand,

@@ -2,6 +2,8 @@ import { createHmac } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
 import type { LiveConfiguration } from "../src/tenants/live-configuration.ts";
 import { parseConfiguration } from "../src/tenants/configuration.ts";
+import type { ConfigurationProblem } from "../src/tenants/configuration-problems.ts";
+import { findConfigurationWarnings } from "../src/tenants/configuration-warnings.ts";
 import { formatPath } from "../src/tenants/references.ts";
 import { CommandFailure, messageOf } from "./command.ts";
 import type { DocumentPath } from "./yaml-document.ts";
@@ -23,6 +25,8 @@ export interface CheckedFile {
   /** The document as the file has it: keys in plain text, units unresolved. */
   readonly document: unknown;
   readonly lineOf: (path: DocumentPath) => number;
+  /** What is allowed and still probably not meant. */
+  readonly warnings: readonly FileProblem[];
 }
 
 /** What the file's rules and its keys' hashes depend on. */
@@ -44,15 +48,26 @@ export async function readConfigurationFile(
   options: ReadOptions,
 ): Promise<
   | ({ readonly kind: "ok" } & CheckedFile)
-  | { readonly kind: "invalid"; readonly problems: readonly FileProblem[] }
+  | {
+      readonly kind: "invalid";
+      readonly problems: readonly FileProblem[];
+      readonly warnings: readonly FileProblem[];
+    }
 > {
   const yaml = parseYaml(await readText(file));
   if (yaml.kind === "invalid") {
     const problems = yaml.faults.map((fault) => ({ file, path: "", ...fault }));
-    return { kind: "invalid", problems };
+    return { kind: "invalid", problems, warnings: [] };
   }
   const { document } = yaml;
   const parsed = parseConfiguration(document.value, options);
+  const inFile = ({ path, message }: ConfigurationProblem): FileProblem => ({
+    file,
+    line: document.lineOf(path),
+    path: formatPath(path),
+    message,
+  });
+  const warnings = findConfigurationWarnings(document.value, Date.now()).map(inFile);
   const repeats = document.repeatedKeys.map(({ path, line, firstLine }) => ({
     file,
     line,
@@ -61,17 +76,12 @@ export async function readConfigurationFile(
   }));
   if (parsed.kind === "ok" && repeats.length === 0) {
     const { configuration } = parsed;
-    return { kind: "ok", file, configuration, document: document.value, lineOf: document.lineOf };
+    const { value, lineOf } = document;
+    return { kind: "ok", file, configuration, document: value, lineOf, warnings };
   }
   const found = parsed.kind === "ok" ? [] : parsed.problems;
-  const problems = found.map(({ path, message }) => ({
-    file,
-    line: document.lineOf(path),
-    path: formatPath(path),
-    message,
-  }));
-  const all = [...repeats, ...problems];
-  return { kind: "invalid", problems: all.toSorted((a, b) => a.line - b.line) };
+  const problems = [...repeats, ...found.map(inFile)].toSorted((a, b) => a.line - b.line);
+  return { kind: "invalid", problems, warnings };
 }
 
 /** Like `readConfigurationFile`, for those who cannot go on without the file: throws its problems. */
@@ -87,46 +97,6 @@ export async function requireConfigurationFile(
 /** `sluice.yaml:12 tenants.acme.class: expected …, found …` */
 export function formatProblem({ file, line, path, message }: FileProblem): string {
   return `${file}:${line}${path === "" ? "" : ` ${path}`}: ${message}`;
-}
-
-/**
- * Finds what is allowed and still probably not meant: keys that no gateway takes any more, and answers that
- * are to go on where no server can go on with them.
- */
-export function findWarnings(checked: CheckedFile, nowMs: number): readonly FileProblem[] {
-  return [...findExpiredKeys(checked, nowMs), ...findVainContinuations(checked)];
-}
-
-function findVainContinuations({ file, configuration, lineOf }: CheckedFile): FileProblem[] {
-  const engineOf = new Map(configuration.pools.map(({ poolId, engine }) => [poolId, engine]));
-  const foreign = new Set(
-    configuration.models.flatMap(({ modelId, poolId }) =>
-      engineOf.get(poolId) === "openai" ? [modelId] : [],
-    ),
-  );
-  return configuration.tenants.flatMap(({ tenantId, continuation, modelIds }) => {
-    const inVain = modelIds.filter((modelId) => foreign.has(modelId));
-    if (continuation !== true || inVain.length === 0) return [];
-    const path = ["tenants", tenantId, "continuation"];
-    const message = `answers of ${inVain.join(", ")} do not go on elsewhere: only replicas of engine sluice can`;
-    return [{ file, line: lineOf(path), path: formatPath(path), message }];
-  });
-}
-
-function findExpiredKeys(
-  { file, configuration, lineOf }: CheckedFile,
-  nowMs: number,
-): FileProblem[] {
-  const indexByTenant = new Map<string, number>();
-  return configuration.keys.flatMap(({ tenantId, expiresAtMs = Number.POSITIVE_INFINITY }) => {
-    // The live keys are those of the file in its order, tenant after tenant.
-    const index = indexByTenant.get(tenantId) ?? 0;
-    indexByTenant.set(tenantId, index + 1);
-    if (nowMs < expiresAtMs) return [];
-    const path = ["tenants", tenantId, "keys", index, "expires"];
-    const message = "this key has expired already, so requests with it are refused";
-    return [{ file, line: lineOf(path), path: formatPath(path), message }];
-  });
 }
 
 /** Hashes an API key as the gateway does: HMAC-SHA-256 under the pepper, 64 hex digits. */

@@ -103,10 +103,13 @@ async function load(
   options: EngineThreadOptions,
 ): Promise<{ executor: OnnxExecutor; parameterCount: number; tokenBytes: TokenBytes }> {
   const model = await loadModel(options.modelDirectory);
-  const pool = { blockTokens: options.blockTokens, shareCount: options.scheduling.kvShares };
+  const kvPrecision = options.kvPrecision ?? options.precision;
+  const shareCount = options.scheduling.kvShares;
+  const pool = { blockTokens: options.blockTokens, shareCount, kvPrecision };
   const executor = await createOnnxExecutor({
     model,
     precision: options.precision,
+    kvPrecision,
     runtime: options.runtime,
     blockTokens: options.blockTokens,
     blockCount: options.blockCount ?? defaultBlockCount(model.config, pool),

@@ -1,5 +1,5 @@
 import type { LoadedModel } from "./engine/model/load-model.ts";
-import { kvTokenBytes, type ModelConfig } from "./engine/model/model-config.ts";
+import { type KvPrecision, kvTokenBytes, type ModelConfig } from "./engine/model/model-config.ts";
 
 /** Beside the weights of a small model on a laptop, this much can be taken without asking. */
 const KV_BYTES_DEFAULT = 128 * 1024 * 1024;
@@ -11,9 +11,18 @@ const KV_BYTES_DEFAULT = 128 * 1024 * 1024;
  */
 export function defaultBlockCount(
   config: ModelConfig,
-  { blockTokens, shareCount }: { readonly blockTokens: number; readonly shareCount: number },
+  {
+    blockTokens,
+    shareCount,
+    kvPrecision,
+  }: {
+    readonly blockTokens: number;
+    readonly shareCount: number;
+    readonly kvPrecision: KvPrecision;
+  },
 ): number {
-  const fittingBlocks = Math.floor(KV_BYTES_DEFAULT / (kvTokenBytes(config) * blockTokens));
+  const blockBytes = kvTokenBytes(config, kvPrecision) * blockTokens;
+  const fittingBlocks = Math.floor(KV_BYTES_DEFAULT / blockBytes);
   const blockCount = Math.max(fittingBlocks, Math.ceil(config.contextTokens / blockTokens));
   if (blockCount >= shareCount) return blockCount;
   throw new Error(

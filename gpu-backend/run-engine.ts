@@ -103,6 +103,7 @@ function threadOptionsOf(settings: Settings): EngineThreadOptions {
   return {
     modelDirectory: settings.modelDirectory,
     precision: settings.precision,
+    kvPrecision: settings.kvPrecision,
     runtime: settings.runtime,
     blockTokens: settings.blockTokens,
     blockCount: settings.blockCount,

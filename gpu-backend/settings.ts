@@ -2,7 +2,7 @@ import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import { isLoopbackHost } from "../src/base/loopback-host.ts";
-import { RUNTIME_CHOICES, type RuntimeChoice } from "./engine/executor/runtime-choice.ts";
+import { refusalOf, RUNTIME_CHOICES } from "./engine/executor/runtime-choice.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
 import { type Flag, readFlags } from "./read-flags.ts";
 
@@ -13,7 +13,9 @@ export interface Settings {
   readonly host: string;
   readonly port: number;
   readonly precision: "int8" | "f32";
-  readonly runtime: RuntimeChoice;
+  /** Absent: as `precision` says. */
+  readonly kvPrecision: "int8" | "f32" | undefined;
+  readonly runtime: (typeof RUNTIME_CHOICES)[number];
   /** Absent: as many as the default KV memory holds. */
   readonly blockCount: number | undefined;
   readonly blockTokens: number;
@@ -51,9 +53,13 @@ const FLAGS: Readonly<Record<string, Flag>> = {
   host: { argument: "ADDRESS", help: "address to listen on", default: "127.0.0.1" },
   port: { argument: "N", help: "port to listen on, 0 for any free one", default: "9101" },
   precision: { argument: "int8|f32", help: "arithmetic of the weights", default: "int8" },
+  "kv-precision": {
+    argument: "int8|f32",
+    help: "how keys and values are kept; int8 takes a fourth (default: as --precision)",
+  },
   runtime: {
-    argument: "auto|wasm|node",
-    help: "what runs the model; auto: onnxruntime-node where it is installed, else wasm",
+    argument: RUNTIME_CHOICES.join("|"),
+    help: "what runs the model; auto: onnxruntime-node where it is installed, else wasm; webgpu: with f32",
     default: "auto",
   },
   "kv-blocks": {
@@ -125,7 +131,8 @@ const FlagValues = z.object({
   host: z.string().min(1, "an address"),
   port: integer(0, 65_535),
   precision: z.enum(["int8", "f32"], "int8 or f32"),
-  runtime: z.enum(RUNTIME_CHOICES, "auto, wasm or node"),
+  "kv-precision": z.enum(["int8", "f32"], "int8 or f32").optional(),
+  runtime: z.enum(RUNTIME_CHOICES, "auto, wasm, node or webgpu"),
   "kv-blocks": integer(2, 10_000_000).optional(),
   "block-tokens": integer(16, 1024).refine(
     (tokens) => tokens % BLOCK_TOKENS_STEP === 0,
@@ -216,6 +223,9 @@ function problemsTogether(
   if (blocks !== undefined && Number(blocks) < Number(shares)) {
     problems.push(`--kv-blocks: expected at least --kv-shares (${shares}), found "${blocks}"`);
   }
+  if (texts["runtime"] === "webgpu" && texts["precision"] === "int8") {
+    problems.push(`--runtime: ${refusalOf("webgpu", "int8")}`);
+  }
   const { host = "", "pool-url": poolUrl, "advertise-url": advertiseUrl } = texts;
   if (poolUrl !== undefined && advertiseUrl === undefined && isWildcard(host)) {
     problems.push(
@@ -238,6 +248,7 @@ function toSettings(
     host: values.host,
     port: values.port,
     precision: values.precision,
+    kvPrecision: values["kv-precision"],
     runtime: values.runtime,
     blockCount: values["kv-blocks"],
     blockTokens: values["block-tokens"],

@@ -9,6 +9,8 @@ import type { StepMeasurements } from "./engine/step-meter.ts";
 export interface EngineThreadOptions {
   readonly modelDirectory: string;
   readonly precision: "int8" | "f32";
+  /** Absent: as `precision` says. */
+  readonly kvPrecision: "int8" | "f32" | undefined;
   readonly runtime: RuntimeChoice;
   readonly blockTokens: number;
   /** Absent: as many as the default KV memory holds. */

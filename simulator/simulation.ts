@@ -5,6 +5,8 @@ import type { ClientBehaviour } from "./client.ts";
 import { Clients, PATIENT_CLIENTS } from "./client.ts";
 import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
 import type { GatewayTimeouts } from "./attempt-watch.ts";
+import type { ForeignServer } from "./foreign-server.ts";
+import { pollServer } from "./foreign-server.ts";
 import { Gateway } from "./gateway.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
 import type { ReportFaults } from "./replica-link.ts";
@@ -21,6 +23,8 @@ export interface SimulationOptions {
   readonly seed: number;
   /** One replica each. */
   readonly profiles: readonly HardwareProfile[];
+  /** Which of them are not ours, by their place; absent: all are. */
+  readonly servers?: readonly (ForeignServer | undefined)[];
   readonly tenants: readonly SimulatedTenant[];
   readonly createDispatcher: (world: World, listener: VerdictListener) => Dispatcher;
   readonly onRecord: (record: RequestRecord) => void;
@@ -72,8 +76,9 @@ export class Simulation {
       disconnected: dispatcher.disconnected.bind(dispatcher),
     };
     this.links = options.profiles.map((profile, index) => {
+      const isOurs = options.servers?.[index] === undefined;
       const replica = {
-        ...options.engine,
+        ...(isOurs && options.engine),
         profile,
         endpointUrl: replicaUrl(index),
         modelId: SIMULATED_MODEL_ID,
@@ -89,7 +94,11 @@ export class Simulation {
       gateway.addLink(link);
       return link;
     });
-    for (const link of this.links) link.connect();
+    for (const [index, link] of this.links.entries()) {
+      const server = options.servers?.[index];
+      if (server === undefined) link.connect();
+      else pollServer(server, { world, link, dispatcher });
+    }
     this.world = world;
     this.gateway = gateway;
     this.#clients = new Clients({

@@ -1,9 +1,8 @@
 import { RpcTarget } from "cloudflare:workers";
 import * as z from "zod";
-import type { ConfigurationChanges } from "../src/tenants/configuration-changes.ts";
 import { StoredRow } from "../src/tenants/configuration-rows.ts";
 import { CONFIGURATION_LIMITS } from "../src/tenants/live-configuration.ts";
-import type { Applied, CommitWish, StagedChange } from "./staged-change.ts";
+import type { Applied, ChangePreview, CommitWish, StagedChange } from "./staged-change.ts";
 
 const Rows = z.array(StoredRow);
 
@@ -50,9 +49,7 @@ export class ConfigurationUpload extends RpcTarget {
   }
 
   /** Ends the upload and tells what it would change. */
-  async preview(
-    countMax: number,
-  ): Promise<ConfigurationChanges & { readonly problems: readonly string[] }> {
+  async preview(countMax: number): Promise<ChangePreview> {
     const preview = this.#line.stage.preview(countMax);
     this.#end();
     return preview;

@@ -20,7 +20,7 @@ const EXPOSED_HEADERS = [
 
 const PREFLIGHT_SECONDS_MAX = "86400";
 
-/** On every answer, errors included: without them a page cannot even read why it failed. */
+/** On every answer to a page, errors included: without them a page cannot even read why it failed. */
 export const CORS_HEADERS = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers": EXPOSED_HEADERS,

@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { MetricFamily } from "../src/base/metric-text.ts";
 import type { PoolId, TenantId } from "../src/protocol/ids.ts";
-import type { LivePool, LiveTenant } from "../src/tenants/live-configuration.ts";
+import type { LiveTenant } from "../src/tenants/live-configuration.ts";
 import type { ConfigurationChanges } from "../src/tenants/configuration-changes.ts";
 import type { LiveJwtIssuer } from "../src/tenants/jwt-issuer.ts";
 import type { KeyPermissions } from "../src/tenants/live-configuration.ts";
@@ -9,22 +9,31 @@ import type { TenantChange, TenantVerdict } from "./change-tenant.ts";
 import { changeTenant } from "./change-tenant.ts";
 import type { Desk, KeyPlace, KeyVerdict } from "./key-desk.ts";
 import { issueKey, revokeKey, rotateKey } from "./key-desk.ts";
-import type { AuditEntry } from "./stored-audit.ts";
+import type { AuditEntry, Deed } from "./stored-audit.ts";
 import { StoredAudit } from "./stored-audit.ts";
 import type { KeyRecord } from "./stored-keys.ts";
 import { StoredKeys } from "./stored-keys.ts";
 import { ConfigurationUpload } from "./configuration-upload.ts";
+import type {
+  DirectorySummary,
+  PoolAnswer,
+  RolledBack,
+  UploadAnswer,
+} from "./directory-answers.ts";
 import { CacheGenerations } from "./cache-generations.ts";
 import { EdgeCounts } from "./edge-counts.ts";
 import type { Env } from "./env.ts";
+import type { Followers } from "./follow-version.ts";
+import { followVersion } from "./follow-version.ts";
 import type { FoundAccess, KeyLookup } from "./stored-access.ts";
 import { accessOfTenant, findAccess } from "./stored-access.ts";
 import { compareVersions } from "./stored-changes.ts";
 import type { Frame } from "./stored-configuration.ts";
 import { StoredConfiguration } from "./stored-configuration.ts";
-import type { Applied, CommitWish } from "./staged-change.ts";
+import type { CommitWish } from "./staged-change.ts";
 import type { VersionRecord } from "./stored-versions.ts";
 import { clearStages, StagedChange } from "./staged-change.ts";
+import { TenantLives } from "./tenant-lives.ts";
 import type { CountedRequests } from "./request-counts.ts";
 
 /** The one object of its class: `env.DIRECTORY.getByName(DIRECTORY_NAME)`. */
@@ -33,29 +42,6 @@ export const DIRECTORY_NAME = "directory";
 /** Configurations that may be on their way at once, and what is told to whoever comes then. */
 const UPLOADS_MAX = 4;
 
-/** A way to send a configuration, unless there are as many on their way as there may be. */
-export type UploadAnswer =
-  | { readonly kind: "open"; readonly upload: ConfigurationUpload }
-  | { readonly kind: "busy" };
-
-/** What became of a wish to go back: there is such a version no more, or there never was. */
-export type RolledBack = Applied | { readonly kind: "unknown-version" };
-
-/** A pool's part of the configuration, and the version that brought it. */
-export interface PoolAnswer {
-  readonly version: number;
-  readonly pool: LivePool;
-}
-
-export interface DirectorySummary {
-  /** 0 until a configuration is applied. */
-  readonly version: number;
-  readonly poolIds: readonly PoolId[];
-  readonly modelCount: number;
-  readonly tenantCount: number;
-  readonly keyCount: number;
-}
-
 /**
  * The single writer of the live configuration: it keeps each version as what it changed, makes one live in
  * a single transaction, and answers who a key belongs to by one look-up. What is stored torn, or by another
@@ -63,10 +49,8 @@ export interface DirectorySummary {
  */
 export class DirectoryObject extends DurableObject<Env> {
   readonly #storage: DurableObjectStorage;
-  readonly #generations: CacheGenerations;
   readonly #stored: StoredConfiguration;
-  readonly #keys: StoredKeys;
-  readonly #audit: StoredAudit;
+  readonly #beside: Followers;
   readonly #counts = new EdgeCounts();
   /** Another one for whatever is written that a look-up could tell of, and in each life. */
   #state = crypto.randomUUID();
@@ -76,10 +60,13 @@ export class DirectoryObject extends DurableObject<Env> {
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
     this.#storage = state.storage;
-    this.#generations = new CacheGenerations(state.storage.sql);
     this.#stored = new StoredConfiguration(state.storage.sql);
-    this.#keys = new StoredKeys(state.storage.sql);
-    this.#audit = new StoredAudit(state.storage.sql);
+    this.#beside = {
+      audit: new StoredAudit(state.storage.sql),
+      lives: new TenantLives(state.storage.sql),
+      keys: new StoredKeys(state.storage.sql),
+      generations: new CacheGenerations(state.storage.sql),
+    };
     clearStages(state.storage.sql);
   }
 
@@ -176,18 +163,18 @@ export class DirectoryObject extends DurableObject<Env> {
     countMax: number,
   ): Promise<KeyRecord[] | undefined> {
     if (!(await this.hasTenant(tenantId))) return undefined;
-    return this.#keys.list(tenantId, after, countMax, Date.now());
+    return this.#beside.keys.list(tenantId, after, countMax, Date.now());
   }
 
   /** Lists what was done by the admin API, newest first, those deeds before one. */
   async audit(before: number, countMax: number): Promise<AuditEntry[]> {
-    return this.#audit.list(before, countMax);
+    return this.#beside.audit.list(before, countMax);
   }
 
   /** Takes what an edge has counted of its requests since it sent last. Kept in memory, as of this life. */
   async countRequests(counted: CountedRequests): Promise<void> {
     this.#counts.add(counted);
-    this.#keys.noteUses(counted.usedKeys, Date.now());
+    this.#beside.keys.noteUses(counted.usedKeys, Date.now());
   }
 
   /** Tells all edges' requests in numbers, for Prometheus. */
@@ -203,11 +190,18 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#tell(knownState, (frame) => findAccess(this.#storage.sql, frame, keyHash));
   }
 
+  /** Writes down a deed that somebody had another object do. */
+  async note(deed: Deed): Promise<void> {
+    this.#beside.audit.add(deed, Date.now());
+  }
+
   /** Begins a new generation of what is cached for a tenant; `undefined` for one that is not there. */
-  async purgeCache(tenantId: TenantId): Promise<number | undefined> {
+  async purgeCache(tenantId: TenantId, actor: string): Promise<number | undefined> {
     if (!(await this.hasTenant(tenantId))) return undefined;
     this.#state = crypto.randomUUID();
-    return this.#generations.raise(tenantId);
+    const deed = { actor, action: "cache.purge", subject: tenantId, details: "" };
+    this.#beside.audit.add(deed, Date.now());
+    return this.#beside.generations.raise(tenantId);
   }
 
   /** Tells of a tenant by its name what `lookup` tells of one by its key: for who is vouched for otherwise. */
@@ -256,7 +250,7 @@ export class DirectoryObject extends DurableObject<Env> {
     if (frame === undefined) return { kind: "unconfigured" };
     const found = find(frame);
     if (found === undefined) return { kind: "unknown" };
-    const cacheGeneration = this.#generations.of(found.tenant.tenantId);
+    const cacheGeneration = this.#beside.generations.of(found.tenant.tenantId);
     return { kind: "known", access: { ...found, cacheGeneration, directoryState: this.#state } };
   }
 
@@ -270,12 +264,12 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#state = crypto.randomUUID();
     return this.#storage.transactionSync(() => {
       const nowMs = Date.now();
-      const desk = { configuration: this.#stored, keys: this.#keys };
+      const desk = { configuration: this.#stored, keys: this.#beside.keys };
       const verdict = act(desk, { ...place, nowMs });
       if (verdict.kind === "done") {
         const { tenantId, name, actor } = place;
         const details = verdict.key.name === name ? "" : `new key ${verdict.key.name}`;
-        this.#audit.add({ actor, action, subject: `${tenantId}/${name}`, details }, nowMs);
+        this.#beside.audit.add({ actor, action, subject: `${tenantId}/${name}`, details }, nowMs);
       }
       return verdict;
     });
@@ -286,10 +280,10 @@ export class DirectoryObject extends DurableObject<Env> {
     return new StagedChange(this.#storage, this.#stored, {
       stage: this.#lastStage,
       isWhole,
-      onApplied: ({ version, atMs, actor, action, reason }) => {
+      isOtherThan: (version) => this.#beside.lives.differFrom(version),
+      onApplied: (applied) => {
         this.#state = crypto.randomUUID();
-        this.#audit.add({ actor, action, subject: `version ${version}`, details: reason }, atMs);
-        this.#keys.prune();
+        followVersion(applied, this.#beside);
       },
     });
   }

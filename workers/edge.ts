@@ -1,5 +1,6 @@
 import type { Context, Handler } from "hono";
 import { Hono } from "hono";
+import { GATEWAY_NAME } from "../src/protocol/gateway-health.ts";
 import { CLIENT_HEADERS } from "../src/protocol/headers.ts";
 import { RequestId } from "../src/protocol/ids.ts";
 import { OPERATIONS } from "../src/protocol/operation.ts";
@@ -44,7 +45,7 @@ route("GET", "/v1/slo", tellSlo);
 route("GET", "/internal/pools/:pool", connectReplica);
 route("GET", "/health", (c) => {
   settingsOf(c.env);
-  return Response.json({ status: "serving" });
+  return Response.json({ status: "serving", server: GATEWAY_NAME });
 });
 route("GET", "/metrics", tellMetrics);
 app.route("/admin/v1", adminRoutes);
@@ -62,8 +63,12 @@ function route(method: "GET" | "POST", path: string, handle: Handler<EdgeContext
 
 /** Puts on an answer what every answer has. */
 function stamp(c: Context<EdgeContext>, headers: Headers): void {
-  for (const [name, value] of Object.entries(CORS_HEADERS)) headers.set(name, value);
+  // Whoever is no page has no use for them.
+  if (c.req.header("origin") !== undefined) {
+    for (const [name, value] of Object.entries(CORS_HEADERS)) headers.set(name, value);
+  }
   if (c.req.method === "OPTIONS") return;
+  headers.append("vary", "origin");
   headers.set(CLIENT_HEADERS.requestId, c.var.requestId);
   for (const [name, value] of Object.entries(rateHeaders(c.var.record?.standings ?? {}))) {
     headers.set(name, value);

@@ -49,11 +49,12 @@ export function issueKey(
  * for everybody who has it to change over.
  */
 export function rotateKey(
-  { keys }: Desk,
+  { configuration, keys }: Desk,
   place: KeyPlace,
   successor: NewKey & { readonly overlapMs: number; readonly expiresAtMs?: number },
 ): KeyVerdict {
   const { tenantId, nowMs } = place;
+  if (!configuration.has("tenant", tenantId)) return { kind: "unknown-tenant" };
   const found = keys.find(tenantId, place.name);
   if (found === undefined) return { kind: "unknown-key" };
   if (keys.find(tenantId, successor.name) !== undefined) return { kind: "name-taken" };
@@ -67,7 +68,8 @@ export function rotateKey(
 }
 
 /** Ends a key at once and for good: no file and no rollback brings it back. */
-export function revokeKey({ keys }: Desk, place: KeyPlace): KeyVerdict {
+export function revokeKey({ configuration, keys }: Desk, place: KeyPlace): KeyVerdict {
+  if (!configuration.has("tenant", place.tenantId)) return { kind: "unknown-tenant" };
   const found = keys.find(place.tenantId, place.name);
   if (found === undefined) return { kind: "unknown-key" };
   keys.end(found.key.hash, place.nowMs, place.nowMs);

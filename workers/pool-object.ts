@@ -9,10 +9,11 @@ import type { PoolEffect } from "../src/pool/pool-effect.ts";
 import type { PoolStatus } from "../src/pool/pool-status.ts";
 import type { Pool } from "../src/pool/pool.ts";
 import { REPLICA_CLOSE_CODES } from "../src/protocol/engine-api.ts";
-import type { LeaseId, PoolId, RequestId } from "../src/protocol/ids.ts";
+import type { LeaseId, PoolId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
 import { EnginePolls } from "./engine-polls.ts";
 import type { Env } from "./env.ts";
 import { secretFaultOf } from "./foreign-headers.ts";
+import { OperatorWord } from "./operator-word.ts";
 import { PoolConfiguration } from "./pool-configuration.ts";
 import type { Acquired, Hedged } from "./pool-lease.ts";
 import { PoolLease } from "./pool-lease.ts";
@@ -21,12 +22,12 @@ import { poolOfUrl } from "./pool-of-url.ts";
 import { readReplicaFrame } from "./replica-frame.ts";
 import { ReplicaLinks } from "./replica-links.ts";
 import { settingsOf } from "./settings.ts";
+import { SocketTurns } from "./socket-turns.ts";
 import { toByteStream } from "./text-stream.ts";
+import { WakeTimer } from "./wake-timer.ts";
 
 /** A replica that is not in our copy of the configuration may be in one this much newer. */
 const UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX = 1_000;
-/** A timer cannot be set for much more than three weeks; a pool that is woken early asks again. */
-const WAKE_MS_MAX = 60_000;
 /** A pool that nobody can tell what it consists of. */
 const UNCONFIGURED: Rejection = {
   code: "server_is_overloaded",
@@ -35,8 +36,6 @@ const UNCONFIGURED: Rejection = {
   predictedWaitMs: undefined,
   promptTokens: undefined,
 };
-/** Stored while the pool is closed. */
-const CLOSED_KEY = "isClosed";
 /** A log is mostly far below a megabyte; thousands of busy tenants make it larger. */
 const DECISIONS_CHARACTERS_MAX = 33_554_432;
 
@@ -52,6 +51,7 @@ export class PoolObject extends DurableObject<Env> {
   readonly #epoch = crypto.randomUUID();
   readonly #pool: Pool;
   readonly #memory: PoolMemory;
+  readonly #word: OperatorWord;
   readonly #decisions: DecisionLog;
   readonly #links: ReplicaLinks;
   readonly #polls: EnginePolls;
@@ -59,26 +59,26 @@ export class PoolObject extends DurableObject<Env> {
   readonly #callers = new Map<RequestId, (acquired: Acquired) => void>();
   /** How the holder of each lease learns that its slot is taken back. */
   readonly #displacing = new Map<LeaseId, (isDisplaced: boolean) => void>();
-  /** The frame of each connection that is being dealt with: the next one waits for its turn. */
-  readonly #turns = new WeakMap<WebSocket, Promise<void>>();
+  readonly #turns = new SocketTurns();
   #configuration: PoolConfiguration | undefined;
-  #wakeTimer: ReturnType<typeof setTimeout> | undefined;
+  readonly #alarm = new WakeTimer(() => this.#call({ kind: "wake" }));
 
   constructor(state: DurableObjectState, env: Env) {
     super(state, env);
     const [seed = 0] = crypto.getRandomValues(new Uint32Array(1));
     this.#memory = new PoolMemory(state.storage);
+    this.#word = new OperatorWord(state.storage);
     this.#pool = this.#memory.begin({ epoch: this.#epoch, startedAtMs: Date.now(), seed });
     this.#decisions = new DecisionLog(this.#pool);
     this.#links = new ReplicaLinks(state, this.#pool, (call, nowMs) =>
       this.#decisions.call(call, nowMs),
     );
     this.#polls = new EnginePolls({
-      isBusy: () => this.#callers.size + this.#displacing.size > 0,
+      isBusy: () => this.#isBusy,
       poolSecretOf: (name) => settingsOf(env).poolSecretOf(name),
       tell: (replicaId, said) => this.#call({ kind: "told", replicaId, said }),
     });
-    if (state.storage.kv.get(CLOSED_KEY) === true) this.#call({ kind: "close", isClosed: true });
+    if (this.#word.isClosed) this.#call({ kind: "close", isClosed: true });
   }
 
   /**
@@ -111,13 +111,24 @@ export class PoolObject extends DurableObject<Env> {
 
   /**
    * Takes nothing in any more, or does again, in later lives as well. Who waits is refused now; what runs
-   * goes on to its end.
+   * goes on to its end, and with the last of it the replicas' connections end, since a process that stops
+   * would wait for them.
    */
   async close(poolId: PoolId, isClosed: boolean): Promise<void> {
     await this.#configurationOf(poolId).ensure();
-    if (isClosed) this.ctx.storage.kv.put(CLOSED_KEY, true);
-    else this.ctx.storage.kv.delete(CLOSED_KEY);
+    this.#word.isClosed = isClosed;
     this.#call({ kind: "close", isClosed });
+  }
+
+  /** Sends nothing new to a replica, or does again, in later lives as well; false for one it does not have. */
+  async drain(poolId: PoolId, replicaId: ReplicaId, isDrained: boolean): Promise<boolean> {
+    const configuration = this.#configurationOf(poolId);
+    await configuration.ensure();
+    await configuration.refresh(UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX);
+    if (this.#pool.state.replicas.get(replicaId)?.isRemoved !== false) return false;
+    this.#word.drain(replicaId, isDrained);
+    this.#call({ kind: "drain", replicaId, isDrained });
+    return true;
   }
 
   /** Describes the pool as it is now, and what is wrong with the secret of its servers, if anything is. */
@@ -151,6 +162,7 @@ export class PoolObject extends DurableObject<Env> {
     }
     const poolId = poolOfUrl(request.url);
     if (poolId === undefined) return new Response(null, { status: 404 });
+    if (this.#word.isClosed && !this.#isBusy) return new Response(null, { status: 423 });
     const webSocket = this.#links.open(poolId, Date.now());
     return webSocket === undefined
       ? new Response(null, { status: 503 })
@@ -158,15 +170,17 @@ export class PoolObject extends DurableObject<Env> {
   }
 
   override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
-    await this.#inTurn(socket, () => this.#hear(socket, message));
+    await this.#turns.take(socket, () => this.#hear(socket, message));
   }
 
   override async webSocketClose(socket: WebSocket): Promise<void> {
-    await this.#inTurn(socket, async () => this.#perform(this.#links.lost(socket, Date.now())));
+    // Unless its close is answered the runtime keeps the connection, and its process waits for it when it stops.
+    socket.close();
+    await this.#turns.take(socket, async () => this.#perform(this.#links.lost(socket, Date.now())));
   }
 
   override async webSocketError(socket: WebSocket): Promise<void> {
-    await this.#inTurn(socket, async () => this.#perform(this.#links.lost(socket, Date.now())));
+    await this.#turns.take(socket, async () => this.#perform(this.#links.lost(socket, Date.now())));
   }
 
   async #hear(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
@@ -191,26 +205,15 @@ export class PoolObject extends DurableObject<Env> {
     this.#perform(this.#links.hear(socket, frame, Date.now()));
   }
 
-  /**
-   * Deals with the events of one connection in the order in which they came, though some wait for
-   * the configuration: a report must not overtake its hello, nor a close the hello before it.
-   */
-  async #inTurn(socket: WebSocket, deal: () => Promise<void>): Promise<void> {
-    const before = this.#turns.get(socket) ?? Promise.resolve();
-    const turn = before.then(deal);
-    this.#turns.set(
-      socket,
-      turn.catch(() => {}),
-    );
-    await turn;
-  }
-
   #configurationOf(poolId: PoolId): PoolConfiguration {
     this.#configuration ??= new PoolConfiguration({
       poolId,
       env: this.env,
       onChange: (pool) => {
         this.#call({ kind: "configure", pool });
+        this.#word.keepOnly(new Set(pool.replicas.map(({ replicaId }) => replicaId)));
+        for (const replicaId of this.#word.drained)
+          this.#call({ kind: "drain", replicaId, isDrained: true });
         this.#polls.follow(pool);
         this.#perform(this.#links.follow(Date.now()));
       },
@@ -222,6 +225,12 @@ export class PoolObject extends DurableObject<Env> {
   #call(call: PoolCall): void {
     if (call.kind === "settle" || call.kind === "offer") this.#memory.learned(this.#pool);
     this.#perform(this.#decisions.call(call, Date.now()));
+    if (this.#word.isClosed && !this.#isBusy) this.#perform(this.#links.endAll(Date.now()));
+  }
+
+  /** Somebody waits here or runs on one of its replicas. */
+  get #isBusy(): boolean {
+    return this.#callers.size + this.#displacing.size > 0;
   }
 
   #perform(effects: readonly PoolEffect[]): void {
@@ -247,7 +256,7 @@ export class PoolObject extends DurableObject<Env> {
           this.#links.askPrefixes(effect.replicaId);
           break;
         case "wake":
-          this.#wakeAt(effect.atMs);
+          this.#alarm.set(effect.atMs);
           break;
       }
     }
@@ -287,12 +296,5 @@ export class PoolObject extends DurableObject<Env> {
     assert(resolve !== undefined, "every verdict has a caller who waits for it");
     this.#callers.delete(requestId);
     resolve(acquired);
-  }
-
-  #wakeAt(atMs: number): void {
-    clearTimeout(this.#wakeTimer ?? null);
-    const wake = (): void => this.#call({ kind: "wake" });
-    const delayMs = Math.min(Math.max(0, Math.ceil(atMs - Date.now())), WAKE_MS_MAX);
-    this.#wakeTimer = setTimeout(wake, delayMs);
   }
 }

@@ -129,14 +129,15 @@ function unattainableProblem(
 ): Problem {
   const { code, promptTokens = 0 } = rejection;
   const firstToken =
-    `The prompt of about ${promptTokens} tokens takes ${predictedMsOf(rejection)} ms to its ` +
-    "first token even on an idle replica: expected";
+    // Nobody here has counted them, and of a short prompt the guess is a large part.
+    `The prompt, at a guess from its length ${promptTokens} tokens, takes ` +
+    `${predictedMsOf(rejection)} ms to its first token even on an idle replica: expected`;
   const limitMs = ttftLimitMs(promise.targets, promptTokens);
   const isLate = isStreamed && (rejection.predictedWaitMs ?? 0) > limitMs;
   return {
     code,
     message: isLate
-      ? `${firstToken} at most the target of ${Math.floor(limitMs)} ms`
+      ? `${firstToken} at most the target of ${Number(limitMs.toFixed(2))} ms`
       : `${firstToken} the answer to end within its target`,
     param: operation.promptParameter,
   };

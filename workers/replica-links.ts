@@ -116,6 +116,16 @@ export class ReplicaLinks {
     return effects;
   }
 
+  /** Ends all connections of a pool that takes nothing in and in which nothing runs. */
+  endAll(nowMs: number): PoolEffect[] {
+    return this.#state
+      .getWebSockets()
+      .filter(({ readyState }) => readyState === WebSocket.READY_STATE_OPEN)
+      .flatMap((socket) =>
+        this.end(socket, REPLICA_CLOSE_CODES.poolClosed, "The pool is closed", nowMs),
+      );
+  }
+
   /** A connection is gone. One that another has replaced speaks for nobody any more. */
   lost(socket: WebSocket, nowMs: number): PoolEffect[] {
     const replicaId = this.#replicaOf.get(socket);

@@ -79,7 +79,13 @@ function parseSettings(env: Env): Settings {
   // What is wrong with one secret must not hide what is wrong with another.
   if (env.SLUICE_MODE !== "local") faults.push(...findWeakSecrets(env));
   if (!parsed.success || faults.length > 0) {
-    const told = [...new Set(faults.map(({ name, reason }) => `${name} ${reason}`))];
+    const names = Object.keys(Variables.shape).filter((each) =>
+      faults.some(({ name }) => name === each),
+    );
+    const told = names.map((each) => {
+      const reasons = faults.flatMap(({ name, reason }) => (name === each ? [reason] : []));
+      return `${each} ${[...new Set(reasons)].join(" and ")}`;
+    });
     throw new GatewayError({
       code: "not_configured",
       message: `The gateway is not configured to serve: ${told.join("; ")}`,
@@ -98,18 +104,25 @@ function parseSettings(env: Env): Settings {
 
 /** What a secret may be on a developer's machine but never in production; of those that are there at all. */
 function findWeakSecrets(env: Env): { name: string; reason: string }[] {
-  const names = ["SLUICE_KEY_PEPPER", "SLUICE_ADMIN_KEY", "SLUICE_REPLICA_SECRET"] as const;
-  const given = names.flatMap((name) => {
+  const names = [
+    "SLUICE_KEY_PEPPER",
+    "SLUICE_CACHE_MASTER",
+    "SLUICE_ADMIN_KEY",
+    "SLUICE_REPLICA_SECRET",
+  ] as const;
+  const all = names.flatMap((name) => {
     const secret = env[name];
     return typeof secret === "string" && secret !== "" ? [{ name, secret }] : [];
   });
+  // The master is bytes in base64url: what it may look like is another question.
+  const given = all.filter(({ name }) => name !== "SLUICE_CACHE_MASTER");
   const published = given
     .filter(({ secret }) => secret.startsWith(PUBLISHED_SECRET_PREFIX))
     .map(({ name }) => ({ name, reason: "is a published example" }));
   // Whoever holds one secret (an engine's operator, say) must not thereby hold another.
-  const shared = given
+  const shared = all
     .filter(({ name, secret }) =>
-      given.some((other) => other.name !== name && other.secret === secret),
+      all.some((other) => other.name !== name && other.secret === secret),
     )
     .map(({ name }) => ({ name, reason: "is used for two purposes" }));
   const { SLUICE_CACHE_MASTER: master = "" } = env;

@@ -31,6 +31,21 @@ export type Applied =
   /** Each of them completes "The configuration cannot go live: …". */
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
+/** What a change would do to the live version. */
+export interface ChangePreview extends ConfigurationChanges {
+  /** Which one that is; 0: none yet. */
+  readonly version: number;
+  readonly problems: readonly string[];
+}
+
+/** A change that is live and still staged, so that what depends on it can follow. */
+export interface AppliedStage {
+  readonly record: VersionRecord;
+  readonly stage: number;
+  /** The version that it goes back to. */
+  readonly from: number | undefined;
+}
+
 /** What a change is to replace, and what is told of it. */
 export interface CommitWish extends Authorship {
   /** Refuses to replace any version but this one; absent: whichever is live. */
@@ -48,7 +63,10 @@ export class StagedChange {
   readonly #stage: number;
   /** Whether what is not staged is to go. */
   readonly #isWhole: boolean;
-  readonly #onApplied: (record: VersionRecord) => void;
+  readonly #isOtherThan: (version: number) => boolean;
+  readonly #onApplied: (applied: AppliedStage) => void;
+  /** The version that is gone back to. */
+  #from: number | undefined;
 
   constructor(
     storage: DurableObjectStorage,
@@ -56,14 +74,17 @@ export class StagedChange {
     options: {
       readonly stage: number;
       readonly isWhole: boolean;
+      /** Whether going back to a version changes more than rows. */
+      readonly isOtherThan: (version: number) => boolean;
       /** Called within the transaction: what it writes is there with the version or not at all. */
-      readonly onApplied: (record: VersionRecord) => void;
+      readonly onApplied: (applied: AppliedStage) => void;
     },
   ) {
     this.#storage = storage;
     this.#stored = stored;
     this.#stage = options.stage;
     this.#isWhole = options.isWhole;
+    this.#isOtherThan = options.isOtherThan;
     this.#onApplied = options.onApplied;
   }
 
@@ -114,6 +135,7 @@ export class StagedChange {
       version,
     );
     for (const row of rows) readSqlRow(row);
+    this.#from = version;
     this.#sql.exec(
       `INSERT INTO staged_rows
         SELECT ?2, kind, id, tenant_id, name, value, digest FROM live_rows WHERE since_version <= ?1
@@ -125,11 +147,12 @@ export class StagedChange {
     );
   }
 
-  /** Tells what would change, and what keeps it from doing so. */
-  preview(countMax: number): ConfigurationChanges & { readonly problems: readonly string[] } {
+  /** Tells what would change of which version, and what keeps it from doing so. */
+  preview(countMax: number): ChangePreview {
     return this.#storage.transactionSync(() => {
       this.#reduce();
       const preview = {
+        version: this.#stored.versions.live(),
         ...this.#changes(countMax),
         problems: findStagedProblems(this.#sql, this.#stage),
       };
@@ -158,7 +181,10 @@ export class StagedChange {
     }
     this.#reduce();
     const { counts: changes } = this.#changes(0);
-    const isChange = changes.added + changes.changed + changes.removed > 0;
+    const from = this.#from;
+    const isChange =
+      changes.added + changes.changed + changes.removed > 0 ||
+      (from !== undefined && this.#isOtherThan(from));
     if (!isChange && this.#stored.isSound()) return { kind: "unchanged", version: liveVersion };
     const problems = findStagedProblems(this.#sql, this.#stage);
     if (problems.length > 0) return { kind: "invalid", problems };
@@ -167,7 +193,7 @@ export class StagedChange {
     const counts = this.#stored.countRows();
     const record = { version, atMs: nowMs, counts, changes, ...authorship };
     this.#stored.versions.add(record, pastBytes);
-    this.#onApplied(record);
+    this.#onApplied({ record, stage: this.#stage, from });
     this.#stored.forget();
     return { kind: "applied", version, changes };
   }
@@ -194,16 +220,30 @@ export class StagedChange {
   }
 
   #changes(countMax: number): ConfigurationChanges {
-    const rows = this.#sql.exec<SqlChange>(
-      `SELECT staged.kind, staged.id,
-        IFNULL(staged.tenant_id, live.tenant_id) AS tenant_id, IFNULL(staged.name, live.name) AS name,
-        live.value AS before, staged.value AS after
-        FROM staged_rows AS staged LEFT JOIN live_rows AS live
-          ON live.kind = staged.kind AND live.id = staged.id
-        WHERE stage = ?`,
-      this.#stage,
-    );
-    return listChanges(rows, countMax);
+    return listChanges(this.#listStaged(), countMax);
+  }
+
+  /** What goes is told first, without the store having to sort everything by it. */
+  *#listStaged(): Generator<SqlChange> {
+    const goes = "staged.value IS NULL AND staged.kind =";
+    const conditions = [
+      `${goes} 'tenant'`,
+      `${goes} 'key'`,
+      "(staged.value IS NOT NULL OR staged.kind NOT IN ('tenant', 'key'))",
+    ];
+    for (const condition of conditions) {
+      yield* this.#sql.exec<SqlChange>(
+        `SELECT staged.kind, staged.id,
+          IFNULL(staged.tenant_id, live.tenant_id) AS tenant_id, IFNULL(staged.name, live.name) AS name,
+          live.value AS before, staged.value AS after,
+          CASE WHEN staged.kind = 'tenant' AND staged.value IS NULL
+            THEN (SELECT COUNT(*) FROM issued_keys WHERE tenant_id = staged.id) ELSE 0 END AS issued_keys
+          FROM staged_rows AS staged LEFT JOIN live_rows AS live
+            ON live.kind = staged.kind AND live.id = staged.id
+          WHERE stage = ? AND ${condition}`,
+        this.#stage,
+      );
+    }
   }
 
   /** Puts what is staged in the place of what is live, and tells how much of that is past now. */

@@ -10,6 +10,8 @@ export type SqlChange = {
   name: string | null;
   before: string | null;
   after: string | null;
+  /** Of a tenant that goes: how many keys go with it that were issued. */
+  issued_keys?: number;
 };
 
 /** Counts what changes, and tells the first `countMax` of it in full. */
@@ -34,6 +36,7 @@ export function compareVersions(
   countMax: number,
 ): ConfigurationChanges {
   const [earlier, later] = from <= to ? ["before", "after"] : ["after", "before"];
+  const after = from <= to ? "new" : "old";
   const rows = sql.exec<SqlChange>(
     `WITH old AS (
       SELECT kind, id, tenant_id, name, value FROM past_rows
@@ -46,12 +49,18 @@ export function compareVersions(
         WHERE since_version > ?1 AND since_version <= ?2 AND until_version > ?2)
     SELECT IFNULL(new.kind, old.kind) AS kind, IFNULL(new.id, old.id) AS id,
       IFNULL(new.tenant_id, old.tenant_id) AS tenant_id, IFNULL(new.name, old.name) AS name,
-      old.value AS "${earlier}", new.value AS "${later}"
+      old.value AS "${earlier}", new.value AS "${later}",
+      CASE WHEN IFNULL(new.kind, old.kind) = 'tenant' AND ${after}.value IS NULL
+        AND ?3 = (SELECT MAX(version) FROM versions)
+        THEN (SELECT COUNT(*) FROM issued_keys WHERE tenant_id = IFNULL(new.id, old.id)) ELSE 0 END
+        AS issued_keys
     FROM old FULL OUTER JOIN new ON new.kind = old.kind AND new.id = old.id
     WHERE old.value IS NOT new.value OR old.name IS NOT new.name OR old.tenant_id IS NOT new.tenant_id
-    ORDER BY 1, 2`,
+    ORDER BY ${after}.value IS NULL AND IFNULL(new.kind, old.kind) = 'tenant' DESC,
+      ${after}.value IS NULL AND IFNULL(new.kind, old.kind) = 'key' DESC, 1, 2`,
     Math.min(from, to),
     Math.max(from, to),
+    from,
   );
   return listChanges(rows, countMax);
 }
@@ -62,9 +71,18 @@ function changeOf({ before, after }: SqlChange): ThingChange["change"] {
 }
 
 function describeChange(row: SqlChange, change: ThingChange["change"]): ThingChange {
-  const { kind, before, after } = row;
+  const { kind, before, after, issued_keys: issuedKeys = 0 } = row;
   // Of a key the id is its hash, which helps nobody.
   const name = kind === "key" ? `${row.tenant_id}/${row.name}` : row.id;
-  if (before === null || after === null) return { kind, name, change };
-  return { kind, name, change, fields: changedFields(JSON.parse(before), JSON.parse(after)) };
+  if (after === null) return { kind, name, change, ...(issuedKeys > 0 && { issuedKeys }) };
+  return { kind, name, change, fields: changedFields(valueOf(before) ?? {}, valueOf(after)) };
+}
+
+/** What is stored torn is told as nothing: it must not keep what heals it from being looked at. */
+function valueOf(text: string | null): unknown {
+  try {
+    return text === null ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -20,7 +20,8 @@ const ENDED_KEPT_MS = 30 * 86_400_000;
 /**
  * Keys that were issued, beside those of the configuration, and what was said of either since. None of it
  * belongs to a version: who goes back to an earlier configuration must not lock out who got a key since,
- * nor let in again whose key was revoked.
+ * nor let in again whose key was revoked. Who is removed takes the keys along, that is all: they wait apart, where
+ * nothing looks for keys, for a rollback that brings back the very life of the tenant that they are of.
  */
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS issued_keys (
@@ -34,6 +35,18 @@ CREATE TABLE IF NOT EXISTS issued_keys (
   created_by TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX IF NOT EXISTS issued_keys_names ON issued_keys (tenant_id, name);
+CREATE TABLE IF NOT EXISTS departed_keys (
+  id TEXT PRIMARY KEY,
+  kind TEXT NOT NULL DEFAULT 'key',
+  tenant_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  value TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  created_at_ms INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  life INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS departed_keys_lives ON departed_keys (tenant_id, life);
 CREATE TABLE IF NOT EXISTS key_endings (
   hash TEXT PRIMARY KEY,
   ends_at_ms INTEGER NOT NULL,
@@ -45,6 +58,8 @@ CREATE TABLE IF NOT EXISTS key_uses (
   at_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS key_uses_at ON key_uses (at_ms)`;
+
+const KEY_COLUMNS = "id, kind, tenant_id, name, value, digest, created_at_ms, created_by";
 
 /** A key as its administrator sees it. Its hash is nobody's business. */
 export interface KeyRecord {
@@ -115,8 +130,10 @@ export class StoredKeys {
     return row && { key: readKey(row), record: toRecord(row) };
   }
 
+  /** Those that wait for their tenant too, since they may come back. */
   countIssued(): number {
-    return this.#sql.exec<{ n: number }>("SELECT COUNT(*) AS n FROM issued_keys").one().n;
+    const query = `SELECT (SELECT COUNT(*) FROM issued_keys) + (SELECT COUNT(*) FROM departed_keys) AS n`;
+    return this.#sql.exec<{ n: number }>(query).one().n;
   }
 
   /** Takes in a key whose name is free. */
@@ -152,12 +169,40 @@ export class StoredKeys {
     this.#pruneEndings();
   }
 
-  /** Forgets the keys of tenants that neither the live version has nor any that one could go back to. */
+  /**
+   * Has issued keys go with their tenants, and come back with them, as `TenantLives` has it of the version that
+   * went live just now. A key whose name a key of the file has stays away.
+   */
+  follow(version: number): { readonly departed: number; readonly returned: number } {
+    const isOver = `tenant_id IN (SELECT tenant_id FROM tenant_lives WHERE since_version = ?1
+      UNION SELECT * FROM (SELECT tenant_id FROM issued_keys
+        EXCEPT SELECT id FROM live_rows WHERE kind = 'tenant'))`;
+    this.#sql.exec(
+      `INSERT INTO departed_keys SELECT ${KEY_COLUMNS}, IFNULL((SELECT life FROM tenant_lives AS told
+          WHERE told.tenant_id = issued_keys.tenant_id AND since_version < ?1
+          ORDER BY since_version DESC LIMIT 1), 0)
+        FROM issued_keys WHERE ${isOver}`,
+      version,
+    );
+    this.#sql.exec(`DELETE FROM issued_keys WHERE ${isOver}`, version);
+    const departed = this.#countChanged();
+    this.#sql.exec(
+      `INSERT INTO issued_keys SELECT ${KEY_COLUMNS} FROM departed_keys AS key WHERE EXISTS (
+          SELECT 1 FROM tenant_lives AS led WHERE led.tenant_id = key.tenant_id
+          AND led.since_version = ? AND led.life = key.life)
+        AND NOT EXISTS (SELECT 1 FROM live_rows AS taken WHERE kind = 'key'
+          AND taken.tenant_id = key.tenant_id AND taken.name = key.name AND taken.id <> key.id)`,
+      version,
+    );
+    this.#sql.exec("DELETE FROM departed_keys WHERE id IN (SELECT id FROM issued_keys)");
+    return { departed, returned: this.#countChanged() };
+  }
+
+  /** Forgets the keys of lives that no version has any more that one could go back to. */
   prune(): void {
     this.#sql.exec(
-      `DELETE FROM issued_keys WHERE tenant_id IN (SELECT DISTINCT tenant_id FROM issued_keys
-        EXCEPT SELECT id FROM live_rows WHERE kind = 'tenant'
-        EXCEPT SELECT id FROM past_rows WHERE kind = 'tenant')`,
+      `DELETE FROM departed_keys WHERE NOT EXISTS (SELECT 1 FROM tenant_lives AS led
+        WHERE led.tenant_id = departed_keys.tenant_id AND led.life = departed_keys.life)`,
     );
   }
 
@@ -184,8 +229,13 @@ export class StoredKeys {
     const isForgettable = `
       NOT EXISTS (SELECT 1 FROM live_rows WHERE kind = 'key' AND id = hash)
       AND NOT EXISTS (SELECT 1 FROM past_rows WHERE kind = 'key' AND id = hash)
-      AND NOT EXISTS (SELECT 1 FROM issued_keys WHERE id = hash)`;
+      AND NOT EXISTS (SELECT 1 FROM issued_keys WHERE id = hash)
+      AND NOT EXISTS (SELECT 1 FROM departed_keys WHERE id = hash)`;
     this.#keepNewest("key_endings", "said_at_ms", ENDINGS_MAX, isForgettable);
+  }
+
+  #countChanged(): number {
+    return this.#sql.exec<{ n: number }>("SELECT changes() AS n").one().n;
   }
 
   #keepNewest(table: string, age: string, countMax: number, condition: string): void {

@@ -2,6 +2,7 @@ import type { BatchRow } from "../../gpu-backend/engine/batch.ts";
 import { createOnnxExecutor } from "../../gpu-backend/engine/executor/onnx-executor.ts";
 import type { Precision, Stage } from "../../gpu-backend/engine/executor/load-stages.ts";
 import type { RuntimeChoice } from "../../gpu-backend/engine/executor/runtime-choice.ts";
+import type { KvPrecision } from "../../gpu-backend/engine/model/model-config.ts";
 import type { LoadedModel } from "../../gpu-backend/engine/model/load-model.ts";
 import { createSamplingKernel } from "../../gpu-backend/engine/executor/sampling-kernel.ts";
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
@@ -33,10 +34,17 @@ const PART_OF_STAGE = {
   split: "rest",
 } as const satisfies Record<Stage["kind"], StepPartName>;
 
+/** One way to run our own engine; KV is kept as `precision` says, unless said otherwise. */
+export interface SluiceWay {
+  readonly precision: Precision;
+  readonly kvPrecision?: KvPrecision;
+  readonly runtime: RuntimeChoice;
+}
+
 /** Our own executor and sampler, without scheduler and server. */
 export async function openSluice(
   model: LoadedModel,
-  { precision, runtime }: { readonly precision: Precision; readonly runtime: RuntimeChoice },
+  { precision, kvPrecision = precision, runtime }: SluiceWay,
   limits: SideLimits,
   watch?: StepWatch,
 ): Promise<EngineSide> {
@@ -44,6 +52,7 @@ export async function openSluice(
   const executor = await createOnnxExecutor({
     model,
     precision,
+    kvPrecision,
     runtime,
     blockTokens: BLOCK_TOKENS,
     blockCount: tables.reduce((sum, table) => sum + table.length, 0),
@@ -56,8 +65,9 @@ export async function openSluice(
   );
   const history = new TokenHistory(GREEDY, []);
   return {
-    name: `Sluice ${precision}, ${runtime}`,
+    name: `Sluice ${precision}, ${kvPrecision === precision ? "" : `KV ${kvPrecision}, `}${runtime}`,
     isInteger: precision === "int8",
+    isDefault: kvPrecision === precision,
     step: async (parts, sampling) => {
       const rows = parts.map(({ sequence, startPosition, tokens }): BatchRow => {
         return {

@@ -1,9 +1,13 @@
-import type { Precision } from "../../gpu-backend/engine/executor/load-stages.ts";
-import type { RuntimeChoice } from "../../gpu-backend/engine/executor/runtime-choice.ts";
 import type { LoadedModel } from "../../gpu-backend/engine/model/load-model.ts";
 import type { EngineSide } from "./engine-side.ts";
 import { computePrompts, type Extent, limitsOf, workloadsOf } from "./measure-sides.ts";
-import { openSluice, STEP_PARTS, type StepPartName, type StepWatch } from "./sluice-side.ts";
+import {
+  openSluice,
+  type SluiceWay,
+  STEP_PARTS,
+  type StepPartName,
+  type StepWatch,
+} from "./sluice-side.ts";
 
 const RUNS = 8;
 
@@ -13,7 +17,7 @@ const RUNS = 8;
  */
 export async function measureParts(
   model: LoadedModel,
-  way: { readonly precision: Precision; readonly runtime: RuntimeChoice },
+  way: SluiceWay,
   extent: Extent,
 ): Promise<ReadonlyMap<string, readonly number[]>> {
   const clock = new PartClock();

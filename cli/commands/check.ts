@@ -1,12 +1,7 @@
 import * as z from "zod";
 import type { Command, Terminal } from "../command.ts";
 import { EXIT_CODES, WrongUse } from "../command.ts";
-import {
-  findWarnings,
-  formatProblem,
-  keyHasher,
-  readConfigurationFile,
-} from "../read-configuration.ts";
+import { formatProblem, keyHasher, readConfigurationFile } from "../read-configuration.ts";
 import { flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 
 const FLAGS = z.object({
@@ -20,8 +15,9 @@ export const checkCommand: Command = {
   synopsis: "FILE [flags]",
   summary: "Check a configuration file",
   help: `Checks FILE as the gateway would, without asking one. Every problem is named at once, as
-file:line path: what was expected and what was found. What is allowed but probably not meant, such as a
-key that has expired, is a warning only.
+file:line path: what was expected and what was found. What depends on a part that cannot be read, such as
+a sum of shares of which one is no share, is told once that part is right. What is allowed but probably not
+meant, such as a key that has expired, is a warning only.
 
 ${toHelpLines(FLAGS)}`,
   run: runCheck,
@@ -37,7 +33,7 @@ async function runCheck(words: readonly string[], terminal: Terminal): Promise<n
     hashKey: keyHasher("check"),
   });
   const problems = read.kind === "ok" ? [] : read.problems;
-  const warnings = read.kind === "ok" ? findWarnings(read, Date.now()) : [];
+  const { warnings } = read;
   const isRight = read.kind === "ok";
   if (flags.json) {
     terminal.print(JSON.stringify({ file, ok: isRight, problems, warnings }));

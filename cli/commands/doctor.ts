@@ -1,10 +1,12 @@
 import * as z from "zod";
 import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
+import { fetchStatus } from "../admin-client.ts";
 import type { Command, Terminal } from "../command.ts";
 import { CommandFailure, EXIT_CODES, WrongUse } from "../command.ts";
 import { examineServer } from "../doctor/examine-server.ts";
 import { reportServer, snippetOf } from "../doctor/report-server.ts";
 import { FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
+import { findLocalRun } from "../run-file.ts";
 
 const FLAGS = z.object({
   ask: flagSwitch("Ask it for one short answer as well, which costs it a few tokens"),
@@ -20,6 +22,7 @@ const FLAGS = z.object({
       valueName: "NAME",
       meaning: "The environment variable that holds its bearer token",
     }),
+  local: flagSwitch('Give an engine that "sluice up" runs in this folder its token'),
   json: flagSwitch("Print the findings as one JSON object"),
 });
 
@@ -30,7 +33,8 @@ export const doctorCommand: Command = {
   summary: "Find out which engine a server is, and what it says of itself",
   help: `Asks the server at URL which engine it is (vLLM, SGLang, TensorRT-LLM, TGI, llama.cpp, Dynamo, Ollama, or any
 other with the OpenAI API), which signs of its load it gives, what would make it say more, and prints the part of a
-configuration file that makes a pool of it. Changes nothing there.
+configuration file that makes a pool of it. Changes nothing there. A Sluice gateway is told as such. The token of a
+Sluice engine is its SLUICE_REPLICA_SECRET.
 
 ${toHelpLines(FLAGS)}`,
   run: runDoctor,
@@ -44,9 +48,17 @@ async function runDoctor(words: readonly string[], terminal: Terminal): Promise<
   if (baseUrl === undefined) {
     throw new WrongUse(`Expected a URL such as http://10.0.0.7:8000, found "${text}"`);
   }
+  if (flags.model !== undefined && !flags.ask) {
+    throw new WrongUse("Expected --ask with --model: without it no model is asked");
+  }
+  const engineToken = flags.local ? await localEngineToken(baseUrl) : undefined;
   const findings = await examineServer(
     { baseUrl, token: tokenOf(flags["token-env"]) },
-    { asksAnswer: flags.ask, modelId: flags.model },
+    {
+      asksAnswer: flags.ask,
+      modelId: flags.model,
+      ...(engineToken !== undefined && { engineToken }),
+    },
   );
   if (flags.json) {
     terminal.print(JSON.stringify({ url: baseUrl, ...findings }));
@@ -59,6 +71,19 @@ async function runDoctor(words: readonly string[], terminal: Terminal): Promise<
   }
   const isWell = findings.engine !== undefined && findings.answer?.kind !== "failed";
   return isWell ? EXIT_CODES.ok : EXIT_CODES.failure;
+}
+
+/** The secret of a run is for its own engines, not for whatever else listens somewhere. */
+async function localEngineToken(baseUrl: string): Promise<string | undefined> {
+  const run = findLocalRun(process.cwd());
+  if (run === undefined) throw new WrongUse('Expected "sluice up" to run in this folder');
+  if (baseUrl === run.url) return undefined;
+  const adminKey = run.secrets.SLUICE_ADMIN_KEY;
+  const { pools } = await fetchStatus({ gatewayUrl: run.url, adminKey });
+  const urls = pools.flatMap(({ replicas }) => replicas.map(({ endpointUrl }) => endpointUrl));
+  if (urls.includes(baseUrl)) return run.secrets.SLUICE_REPLICA_SECRET;
+  const known = urls.join(", ");
+  throw new WrongUse(`Expected the URL of an engine of this folder's run: ${known}`);
 }
 
 function tokenOf(name: string | undefined): string | undefined {

@@ -31,7 +31,8 @@ export const historyCommand: Command = {
   name: "history",
   synopsis: "[flags]",
   summary: "List the versions of the configuration",
-  help: `Lists the versions that one can go back to, newest first.
+  help: `Lists the versions that one can go back to, newest first. Who made one is told by the key, as TENANT/NAME;
+"bootstrap" is whoever had SLUICE_ADMIN_KEY, the one secret that needs no tenant.
 
 ${toHelpLines(HISTORY_FLAGS)}
 
@@ -86,7 +87,7 @@ export const rollbackCommand: Command = {
   synopsis: "N [flags]",
   summary: "Make a former version of the configuration live again",
   help: `Makes version N live again, under a new number. Keys that were issued since stay, and those that were revoked
-stay revoked.
+stay revoked. Who is removed by it loses the issued keys; whom it brings back gets those that went along.
 
 ${toHelpLines(ROLLBACK_FLAGS)}
 

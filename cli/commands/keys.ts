@@ -4,11 +4,22 @@ import { KEY_SCOPES } from "../../src/tenants/key-scope.ts";
 import { parseDateAtMs, parseDurationMs } from "../../src/tenants/units.ts";
 import { callAdmin, inPath } from "../admin-client.ts";
 import { ADMIN_FLAGS, findGateway } from "../admin-flags.ts";
+import { inFlags } from "../change-flags.ts";
 import { FLAG_HELP, flagSwitch, listFlag } from "../flags.ts";
 import type { VerbResult } from "../verbs.ts";
 import { commandOf, instantText, requireYes, toColumns, verb } from "../verbs.ts";
 
 const PAGE = 1_000;
+
+/** What the admin API calls what the flags say. */
+const FIELDS = {
+  scopes: "scopes",
+  models: "modelIds",
+  classes: "classNames",
+  "not-before": "notBeforeAtMs",
+  expires: "expiresAtMs",
+  overlap: "overlapMs",
+};
 
 const dateFlag = (meaning: string) =>
   z
@@ -76,7 +87,7 @@ const list = verb({
 
 const create = verb({
   name: "create",
-  summary: "Make a new key, which is shown once",
+  summary: "Make a new key, which is shown once; with --json it is apiKey, and key tells of it",
   words: ["TENANT", "NAME"],
   flags: ADMIN_FLAGS.extend({
     scopes: listFlag("SCOPES", `What it may do: ${KEY_SCOPES.join(",")} (inference,usage)`),
@@ -96,7 +107,8 @@ const create = verb({
       ...(notBefore !== undefined && { notBeforeAtMs: notBefore }),
       ...(expires !== undefined && { expiresAtMs: expires }),
     };
-    const made = await callAdmin(access, pathOf(tenant), NewKey, { method: "POST", body });
+    const asked = callAdmin(access, pathOf(tenant), NewKey, { method: "POST", body });
+    const made = await inFlags(asked, FIELDS);
     return newKeyResult(made, []);
   },
 });
@@ -122,7 +134,8 @@ const rotate = verb({
       ...(name !== undefined && { name }),
       ...(expires !== undefined && { expiresAtMs: expires }),
     };
-    const made = await callAdmin(access, path, NewKey, { method: "POST", body });
+    const asked = callAdmin(access, path, NewKey, { method: "POST", body });
+    const made = await inFlags(asked, FIELDS);
     const endsAtMs = Date.now() + overlapMs;
     return newKeyResult(made, [`The key ${old} works until ${instantText(endsAtMs)}`]);
   },

@@ -1,54 +1,33 @@
-import * as z from "zod";
 import type { SloReport } from "../admin-client.ts";
 import { fetchSlo } from "../admin-client.ts";
+import { ADMIN_ENVIRONMENT, ADMIN_FLAGS, findGateway } from "../admin-flags.ts";
 import type { Command, Terminal } from "../command.ts";
 import { EXIT_CODES } from "../command.ts";
-import { FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
-import { requireSecret } from "../require-secret.ts";
-import { findLocalRun } from "../run-file.ts";
+import { flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 
-const DEFAULT_URL = "http://127.0.0.1:8787";
-
-const FLAGS = z.object({
-  tenant: z
-    .string()
-    .optional()
-    .register(FLAG_HELP, { valueName: "TENANT", meaning: "Tell of this tenant only" }),
-  url: z
-    .url({ protocol: /^https?$/, error: "Expected a URL such as https://gateway.example" })
-    .transform((url) => url.replace(/\/+$/, ""))
-    .optional()
-    .register(FLAG_HELP, {
-      valueName: "URL",
-      meaning: `The gateway (without it the one that runs in this folder, or ${DEFAULT_URL})`,
-    }),
+const FLAGS = ADMIN_FLAGS.extend({
   json: flagSwitch("Print a line of JSON for each tenant"),
 });
 
 /** `sluice slo`: tells how the promises to tenants are kept. */
 export const sloCommand: Command = {
   name: "slo",
-  synopsis: "[flags]",
+  synopsis: "[TENANT] [flags]",
   summary: "Tell how the promises to tenants are kept",
-  help: `Asks the gateway how each tenant's promises were kept over 5 minutes, an hour and 30 days: the share
-that met every target with its exact 95 % interval, how fast the error budget is spent and what is left
-of it, what was refused and why, and what misses were made of.
+  help: `Asks the gateway how each tenant's promises, or those to TENANT, were kept over 5 minutes, an hour and 30
+days: the share that met every target with its exact 95 % interval, how fast the error budget is spent and what
+is left of it, what was refused and why, and what misses were made of.
 
 ${toHelpLines(FLAGS)}
 
-Environment:
-  SLUICE_ADMIN_KEY    The gateway's admin key (of one that "sluice up" runs in this folder it is known)`,
+${ADMIN_ENVIRONMENT}`,
   run: runSlo,
 };
 
 async function runSlo(words: readonly string[], terminal: Terminal): Promise<number> {
-  const { values: flags } = parseWords(words, FLAGS, 0);
-  const found = findLocalRun(process.cwd());
-  // The secrets of a run are for its own gateway.
-  const run = flags.url === undefined || flags.url === found?.url ? found : undefined;
-  const gatewayUrl = flags.url ?? run?.url ?? DEFAULT_URL;
-  const access = { gatewayUrl, adminKey: requireSecret("SLUICE_ADMIN_KEY", run) };
-  const reports = await fetchSlo(access, flags.tenant);
+  const { values: flags, positionals } = parseWords(words, FLAGS, 1);
+  const { access } = findGateway(flags);
+  const reports = await fetchSlo(access, positionals[0]);
   if (flags.json) {
     for (const report of reports) terminal.print(JSON.stringify(report));
   } else {

@@ -1,16 +1,20 @@
 import * as z from "zod";
-import { OneTenant, TenantApplied, TenantList } from "../../src/tenants/admin-answers.ts";
+import { KeyList, OneTenant, TenantApplied, TenantList } from "../../src/tenants/admin-answers.ts";
+import { CONFIGURATION_LIMITS } from "../../src/tenants/live-configuration.ts";
 import { parseMicros } from "../../src/tenants/money.ts";
+import { GUARANTEED_RATIO_MAX } from "../../src/tenants/share.ts";
 import { parseCount, parseRatio } from "../../src/tenants/units.ts";
 import { callAdmin, inPath } from "../admin-client.ts";
 import { ADMIN_FLAGS, findGateway } from "../admin-flags.ts";
-import { expectedVersionFlag, reasonFlag } from "../change-flags.ts";
+import { expectedVersionFlag, inFlags, reasonFlag } from "../change-flags.ts";
 import { appliedText } from "../changes-text.ts";
 import { WrongUse } from "../command.ts";
 import { FLAG_HELP, flagSwitch, listFlag } from "../flags.ts";
 import { commandOf, requireYes, toColumns, verb } from "../verbs.ts";
 
 const PAGE = 1_000;
+/** Keys whose names are told of a tenant that is to go. */
+const KEYS_NAMED_MAX = 50;
 /** Takes a limit away. */
 const NONE = "none";
 
@@ -33,8 +37,37 @@ function notationFlag(
     .register(FLAG_HELP, { valueName, meaning });
 }
 
-const countNotation = { valueName: "N", expected: "a number such as 64 or 400k" };
-const count = (meaning: string) => notationFlag({ ...countNotation, meaning }, parseCount);
+/** A whole number within the bounds that the file's has. */
+function count(meaning: string, { min = 1, max }: { min?: number; max: number }) {
+  const examples = max < 64 ? "" : ", such as 64 or 400k";
+  const expected = `a number from ${min} to ${max}${examples}`;
+  return notationFlag({ valueName: "N", expected, meaning }, (text) => {
+    const value = parseCount(text);
+    return value !== undefined && value >= min && value <= max ? value : undefined;
+  });
+}
+
+/** What `read` finds, if it is within bounds. */
+function within(
+  read: (text: string) => number | undefined,
+  { min = 0, max }: { min?: number; max: number },
+) {
+  return (text: string): number | undefined => {
+    const value = read(text);
+    return value !== undefined && value >= min && value <= max ? value : undefined;
+  };
+}
+
+const {
+  bandMax,
+  requestsMax,
+  requestsPerMinuteMax,
+  spendPerMonthMaxMicros,
+  tokensPerMinuteMax,
+  tokensPerMonthMax,
+  weightMax,
+  weightMin,
+} = CONFIGURATION_LIMITS;
 
 const SETTINGS = {
   models: listFlag("MODELS", "The models it may use, with commas between them"),
@@ -43,29 +76,36 @@ const SETTINGS = {
     meaning: "What it is promised: a built-in class or one of the file",
   }),
   weight: notationFlag(
-    { valueName: "W", meaning: "Its weight beside others", expected: "a number such as 2 or 0.5" },
-    (text) => (/^\d{1,4}(\.\d{1,4})?$/.test(text) ? Number(text) : undefined),
+    {
+      valueName: "W",
+      meaning: "Its weight beside others",
+      expected: `a number from ${weightMin} to ${weightMax}, such as 2 or 0.5`,
+    },
+    within((text) => (/^\d{1,4}(\.\d{1,4})?$/.test(text) ? Number(text) : undefined), {
+      min: weightMin,
+      max: weightMax,
+    }),
   ),
   guaranteed: notationFlag(
     {
       valueName: "RATIO",
       meaning: "What it is guaranteed of a pool",
-      expected: "a share such as 20%",
+      expected: `a share of at most ${GUARANTEED_RATIO_MAX * 100}%, such as 20%`,
     },
-    parseRatio,
+    within(parseRatio, { max: GUARANTEED_RATIO_MAX }),
   ),
-  priority: count("Its band: 0 is the most urgent one"),
-  concurrency: count("Requests at once"),
-  "requests-per-minute": count("Requests by the minute"),
-  "tokens-per-minute": count("Tokens by the minute"),
-  "tokens-per-month": count("Tokens by the calendar month"),
+  priority: count("Its band: 0 is the most urgent one", { min: 0, max: bandMax }),
+  concurrency: count("Requests at once", { max: requestsMax }),
+  "requests-per-minute": count("Requests by the minute", { max: requestsPerMinuteMax }),
+  "tokens-per-minute": count("Tokens by the minute", { max: tokensPerMinuteMax }),
+  "tokens-per-month": count("Tokens by the calendar month", { max: tokensPerMonthMax }),
   "spend-per-month": notationFlag(
     {
       valueName: "AMOUNT",
       meaning: "Spend by the calendar month",
-      expected: "an amount such as 99.50",
+      expected: "an amount from 0.000001 to 1000000000, such as 99.50",
     },
-    parseMicros,
+    within(parseMicros, { min: 1, max: spendPerMonthMaxMicros }),
   ),
 };
 const CHANGE_FLAGS = ADMIN_FLAGS.extend({
@@ -73,6 +113,20 @@ const CHANGE_FLAGS = ADMIN_FLAGS.extend({
   reason: reasonFlag,
   "expected-version": expectedVersionFlag,
 });
+
+/** What the admin API calls what the flags say. */
+const FIELDS = {
+  models: "modelIds",
+  class: "className",
+  weight: "weight",
+  guaranteed: "guaranteedRatio",
+  priority: "band",
+  concurrency: "concurrencyMax",
+  "requests-per-minute": "requestsPerMinuteMax",
+  "tokens-per-minute": "tokensPerMinuteMax",
+  "tokens-per-month": "tokensPerMonthMax",
+  "spend-per-month": "spendPerMonthMaxMicros",
+} as const satisfies Readonly<Record<keyof typeof SETTINGS, string>>;
 
 const list = verb({
   name: "list",
@@ -121,7 +175,7 @@ const show = verb({
 
 const add = verb({
   name: "add",
-  summary: "Add a tenant, of whom the file then knows nothing",
+  summary: 'Add a tenant; "sluice apply" of a file that does not have it removes it again',
   words: ["TENANT"],
   flags: CHANGE_FLAGS,
   async run(flags, tenantId = "") {
@@ -135,7 +189,8 @@ const add = verb({
       Object.entries(settingsOf(flags)).filter(([, value]) => value !== null),
     );
     const body = { tenantId, tenant, ...optionsOf(flags) };
-    const applied = await callAdmin(access, "/tenants", TenantApplied, { method: "POST", body });
+    const asked = callAdmin(access, "/tenants", TenantApplied, { method: "POST", body });
+    const applied = await inFlags(asked, FIELDS);
     const lines = [`${tenantId} is there as of ${appliedText(applied)}`];
     return { lines, json: applied };
   },
@@ -151,18 +206,17 @@ const change = verb({
     if (Object.keys(tenant).length === 0) throw new WrongUse("Expected a flag for what to change");
     const { access } = findGateway(flags);
     const body = { tenant, ...optionsOf(flags) };
-    const applied = await callAdmin(access, pathOf(tenantId), TenantApplied, {
-      method: "PATCH",
-      body,
-    });
-    const lines = [`${tenantId} is as of ${appliedText(applied)}`];
+    const asked = callAdmin(access, pathOf(tenantId), TenantApplied, { method: "PATCH", body });
+    const applied = await inFlags(asked, FIELDS);
+    const lines = [`${tenantId} is changed as of ${appliedText(applied)}`];
     return { lines, json: applied };
   },
 });
 
 const remove = verb({
   name: "remove",
-  summary: "Remove a tenant with its keys",
+  summary:
+    "Remove a tenant with its keys; only a rollback brings those back, not who gets its name",
   words: ["TENANT"],
   flags: ADMIN_FLAGS.extend({
     reason: reasonFlag,
@@ -170,7 +224,14 @@ const remove = verb({
   }),
   async run(flags, tenantId = "") {
     const { access } = findGateway(flags);
-    requireYes(flags.yes, [`This would remove the tenant ${tenantId} with all of its keys`]);
+    if (!flags.yes) {
+      const path = `${pathOf(tenantId)}/keys`;
+      const { keys } = await callAdmin(access, path, KeyList, { query: { limit: KEYS_NAMED_MAX } });
+      const names = keys.map(({ name }) => name).join(", ");
+      const andMore = keys.length < KEYS_NAMED_MAX ? "" : ", …";
+      const what = names === "" ? "It has no keys" : `Its keys go with it: ${names}${andMore}`;
+      requireYes(false, [`This would remove the tenant ${tenantId}. ${what}`]);
+    }
     const applied = await callAdmin(access, pathOf(tenantId), TenantApplied, {
       method: "DELETE",
       query: { reason: flags.reason },
@@ -188,19 +249,11 @@ export const tenantsCommand = commandOf(
 
 /** The flags that were given, as the admin API names them. */
 function settingsOf(flags: z.output<typeof CHANGE_FLAGS>): Readonly<Record<string, unknown>> {
-  const settings = {
-    modelIds: flags.models,
-    className: flags.class,
-    weight: flags.weight,
-    guaranteedRatio: flags.guaranteed,
-    band: flags.priority,
-    concurrencyMax: flags.concurrency,
-    requestsPerMinuteMax: flags["requests-per-minute"],
-    tokensPerMinuteMax: flags["tokens-per-minute"],
-    tokensPerMonthMax: flags["tokens-per-month"],
-    spendPerMonthMaxMicros: flags["spend-per-month"],
-  };
-  return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+  const given = Object.entries(FIELDS).map(([flag, field]): [string, unknown] => [
+    field,
+    Reflect.get(flags, flag),
+  ]);
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined));
 }
 
 function optionsOf({ reason, "expected-version": expectedVersion }: z.output<typeof CHANGE_FLAGS>) {

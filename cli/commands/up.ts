@@ -35,7 +35,7 @@ import { planStack, REPLICAS_MAX } from "../stack/stack-plan.ts";
 import { PACKAGE_ROOT } from "../wrangler.ts";
 
 const DEFAULT_FILE = "sluice.local.yaml";
-const RUNTIMES = ["auto", "wasm", "node"] as const;
+const RUNTIMES = ["auto", "wasm", "node", "webgpu"] as const;
 
 const FLAGS = z.object({
   port: portNumber
@@ -50,11 +50,12 @@ const FLAGS = z.object({
     meaning: "Arithmetic of the engines (int8)",
   }),
   runtime: z
-    .enum(RUNTIMES, "Expected auto, wasm or node")
+    .enum(RUNTIMES, "Expected auto, wasm, node or webgpu")
     .default("auto")
     .register(FLAG_HELP, {
       valueName: RUNTIMES.join("|"),
-      meaning: "What runs the models (auto: onnxruntime-node where it is installed)",
+      meaning:
+        "What runs the models (auto: onnxruntime-node where it is installed; webgpu needs f32)",
     }),
   model: z.string().min(1, "Expected a folder").optional().register(FLAG_HELP, {
     valueName: "DIR",
@@ -85,7 +86,7 @@ ${toHelpLines(FLAGS)}
 Secrets are made anew in each run. Those that the environment sets are used instead:
 SLUICE_KEY_PEPPER, SLUICE_CACHE_MASTER, SLUICE_ADMIN_KEY, SLUICE_REPLICA_SECRET, or files that it names as
 SLUICE_KEY_PEPPER_FILE and so on. What a pool names as its auth has to be there, in one way or the other. While it runs,
-${RUN_FILE} lets "sluice apply FILE --local" and "sluice hash-key --local" find them.`,
+${RUN_FILE} lets other commands find them with --local.`,
   run: runUp,
 };
 

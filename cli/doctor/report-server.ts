@@ -22,16 +22,19 @@ export function reportServer(url: string, findings: ServerFindings): readonly st
       `  model    ${modelId}${contextTokens === undefined ? "" : `, context ${contextTokens}`}`,
     );
   }
-  if (engine === undefined || engine === "sluice") return lines;
-  for (const [name, meaning] of SIGNALS) {
-    const value = signals[name];
-    lines.push(`  ${value === undefined ? "no " : "yes"}      ${meaning}${valueText(value)}`);
+  if (engine === undefined) return lines;
+  // Ours reports all of it by itself.
+  if (engine !== "sluice") {
+    for (const [name, meaning] of SIGNALS) {
+      const value = signals[name];
+      lines.push(`  ${value === undefined ? "no " : "yes"}      ${meaning}${valueText(value)}`);
+    }
+    lines.push(
+      keepsTenantsApart
+        ? "  yes      keeps the KV of tenants apart (cache_salt)"
+        : "  no       keeps the KV of tenants apart: what one has sent shows in how fast another is served",
+    );
   }
-  lines.push(
-    keepsTenantsApart
-      ? "  yes      keeps the KV of tenants apart (cache_salt)"
-      : "  no       keeps the KV of tenants apart: what one has sent shows in how fast another is served",
-  );
   if (answer?.kind === "failed") lines.push(`  no       answers a short request: ${answer.reason}`);
   if (answer?.kind === "answered") {
     lines.push(`  ${yesNo(answer.hasDone)}      ends its stream with [DONE]`);

@@ -1,3 +1,4 @@
+import { ENGINE_HEADERS } from "../../src/protocol/headers.ts";
 import { problemInAnswer } from "../../src/protocol/upstream-problem.ts";
 import { UpstreamChunk } from "../../src/protocol/upstream-answer.ts";
 import type { ServerAccess } from "./ask-server.ts";
@@ -17,10 +18,18 @@ export type AnswerFindings =
 const MESSAGE_CHARACTERS_MAX = 200;
 
 /** Asks for an answer of a few tokens and looks at what a gateway needs of it. Never rejects. */
-export async function tryAnswer(access: ServerAccess, modelId: string): Promise<AnswerFindings> {
+export async function tryAnswer(
+  access: ServerAccess,
+  modelId: string,
+  isOurs = false,
+): Promise<AnswerFindings> {
   const asked = await askServer(access, "/v1/chat/completions", {
     method: "POST",
-    headers: { "content-type": "application/json" },
+    headers: {
+      "content-type": "application/json",
+      // Ours may serve none without; what is left cached under this is found by nobody.
+      ...(isOurs && { [ENGINE_HEADERS.cacheSalt]: crypto.randomUUID() }),
+    },
     body: JSON.stringify({
       model: modelId,
       stream: true,

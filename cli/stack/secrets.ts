@@ -24,25 +24,31 @@ export type Secrets = Readonly<z.infer<typeof Secrets>>;
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Takes each secret from the environment, or from the file that it names as `…_FILE`, or makes it anew where the environment has none: then
- * nobody but this run knows it. Throws `CommandFailure` for one that the Worker would refuse.
+ * Takes each secret from the environment, or from the file that it names as `…_FILE`, or makes it anew where the
+ * environment has none: then nobody but this run knows it. Throws `CommandFailure` that names all which the Worker
+ * would refuse for their form.
  */
 export function provideSecrets(environment: Environment): Secrets {
+  const faults: string[] = [];
   const provide = (name: keyof Secrets) => {
     const secret =
       givenSecret(name, environment) ?? randomBytes(SECRET_BYTES).toString("base64url");
-    if (SECRET.test(secret)) return secret;
-    throw new CommandFailure(
-      `${name} in the environment: expected ${SECRET_LENGTH_MIN} to ${SECRET_LENGTH_MAX} letters, ` +
-        `digits or any of . _ ~ + / = -, found ${secret.length} characters`,
-    );
+    if (!SECRET.test(secret)) {
+      faults.push(
+        `${name} in the environment: expected ${SECRET_LENGTH_MIN} to ${SECRET_LENGTH_MAX} letters, ` +
+          `digits or any of . _ ~ + / = -, found ${secret.length} characters`,
+      );
+    }
+    return secret;
   };
-  return {
+  const secrets = {
     SLUICE_KEY_PEPPER: provide("SLUICE_KEY_PEPPER"),
     SLUICE_CACHE_MASTER: provide("SLUICE_CACHE_MASTER"),
     SLUICE_ADMIN_KEY: provide("SLUICE_ADMIN_KEY"),
     SLUICE_REPLICA_SECRET: provide("SLUICE_REPLICA_SECRET"),
   };
+  if (faults.length > 0) throw new CommandFailure(faults.join("\n"));
+  return secrets;
 }
 
 /**

@@ -99,7 +99,9 @@ export async function runStack(
  */
 async function closePools(wiring: StackWiring, kill: AbortSignal): Promise<void> {
   const admin = adminAccessOf(wiring);
-  const closing = wiring.plan.configuration.pools.map(({ poolId }) => closePool(admin, poolId));
+  const closing = wiring.plan.configuration.pools.map(({ poolId }) =>
+    closePool(admin, poolId, true),
+  );
   const signal = abortAfter(POOLS_CLOSED_WITHIN_MS, kill);
   await Promise.race([Promise.allSettled(closing), whenAborted(signal)]);
 }

@@ -13,6 +13,9 @@ interface RowOutput {
   readonly hidden: Float32Array;
 }
 
+/** A view a row and step less to be collected: few rows ask for hidden states. */
+const NOTHING = new Float32Array(0);
+
 /**
  * Makes a step's output into one result a row: chooses tokens, scores prompts, copies hidden states.
  *
@@ -26,7 +29,8 @@ export function sampleBatch(sampler: Sampler, batch: Batch, output: StepOutput):
     const logitEnd = logitStart + logitRowsOf(row) * vocabularyTokens;
     const hiddenEnd = hiddenStart + hiddenRowsOf(row) * hiddenSize;
     const logits = output.values.subarray(logitStart, logitEnd);
-    const hidden = output.hidden.subarray(hiddenStart, hiddenEnd);
+    const hidden =
+      hiddenStart === hiddenEnd ? NOTHING : output.hidden.subarray(hiddenStart, hiddenEnd);
     logitStart = logitEnd;
     hiddenStart = hiddenEnd;
     return readRow(sampler, row, { logits, hidden });
@@ -38,7 +42,9 @@ function readRow(sampler: Sampler, row: BatchRow, output: RowOutput): RowResult 
   const { logits, hidden } = output;
   try {
     checkFinite(hidden);
-    const lastLogits = logits.subarray(logits.length - sampler.vocabularyTokens);
+    const { vocabularyTokens } = sampler;
+    const isOneRow = logits.length === vocabularyTokens;
+    const lastLogits = isOneRow ? logits : logits.subarray(logits.length - vocabularyTokens);
     return {
       kind: "computed",
       ...(choice !== undefined && { chosen: sampler.choose(lastLogits, choice) }),

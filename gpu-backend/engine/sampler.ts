@@ -34,8 +34,6 @@ const TOP_K_FIRST_GAP = 4;
 export class Sampler {
   readonly vocabularyTokens: number;
   readonly #math: SamplingMath;
-  /** Values that a cut is looked for among, in any order. */
-  readonly #candidates: Float64Array;
 
   constructor(
     vocabularyTokens: number,
@@ -43,7 +41,6 @@ export class Sampler {
   ) {
     this.vocabularyTokens = vocabularyTokens;
     this.#math = math;
-    this.#candidates = new Float64Array(vocabularyTokens);
   }
 
   /**
@@ -57,20 +54,22 @@ export class Sampler {
    * no token is left, and whatever the constraint throws.
    */
   choose(logits: Float32Array, choice: TokenChoice): ChosenToken {
-    const tokenId = this.#choose(logits, bestFiniteToken(logits), choice);
+    const bestLogit = this.#math.bestOf(logits);
+    if (bestLogit < 0) throw invalidLogitAmong(logits);
+    const tokenId = this.#choose(bestLogit, choice);
     const { logprobsTop } = choice;
     if (logprobsTop === undefined) return { tokenId };
     return { tokenId, logprob: tokenLogprob(logits, tokenId, logprobsTop) };
   }
 
   /** `bestLogit` is the token with the largest one. */
-  #choose(logits: Float32Array, bestLogit: number, choice: TokenChoice): number {
+  #choose(bestLogit: number, choice: TokenChoice): number {
     const { sampling, outputIndex } = choice;
     const { scores } = this.#math;
     const isGreedy = sampling.temperature < TEMPERATURE_MIN;
     const isPlain = isUnadjusted(choice);
     if (isGreedy && isPlain) return bestLogit;
-    scores.set(logits);
+    this.#math.fillScores();
     if (!isPlain) adjustLogits(scores, choice);
     const bestToken = isPlain ? bestLogit : bestTokenOf(scores);
     const bestScore = scores[bestToken] ?? 0;
@@ -82,7 +81,8 @@ export class Sampler {
     const sum = this.#math.weigh(bestScore, 1 / temperature, scoreCut);
     const cut = Math.max(minP, topP < 1 ? this.#nucleusCut(topP * sum) : 0);
     const target = keyedRandom(seed, outputIndex) * this.#math.sumFrom(cut);
-    return drawToken(this.#math.weights, cut, target) ?? bestToken;
+    const drawn = this.#math.draw(cut, target);
+    return drawn < 0 ? bestToken : drawn;
   }
 
   /** The score that a token needs to be among the `topK` best ones. */
@@ -90,8 +90,9 @@ export class Sampler {
     const { scores } = this.#math;
     if (topK <= 0 || topK >= scores.length) return -Infinity;
     for (let gap = TOP_K_FIRST_GAP; Number.isFinite(gap); gap *= 2) {
-      const count = this.#gather(scores, bestScore - gap * temperature);
-      if (count >= topK) return selectCut(this.#candidates.subarray(0, count), "count", topK);
+      const lowest = Math.max(LOWEST_SCORE, bestScore - gap * temperature);
+      const count = this.#math.gather("scores", lowest);
+      if (count >= topK) return selectCut(this.#math.candidates.subarray(0, count), "count", topK);
     }
     return -Infinity;
   }
@@ -101,35 +102,14 @@ export class Sampler {
     let lowest = NUCLEUS_FIRST_CUT;
     // Few tokens make up most of it, so the others need not be ordered.
     while (lowest > Number.MIN_VALUE && this.#math.sumFrom(lowest) < target) lowest *= lowest;
-    const count = this.#gather(this.#math.weights, lowest);
-    return selectCut(this.#candidates.subarray(0, count), "sum", target);
-  }
-
-  /** Copies the values of at least `lowest` and returns how many there are. */
-  #gather(values: Float64Array, lowest: number): number {
-    let count = 0;
-    for (let token = 0; token < values.length; token++) {
-      const value = values[token] ?? -Infinity;
-      if (value >= lowest) this.#candidates[count++] = value;
-    }
-    return count;
+    const count = this.#math.gather("weights", Math.max(lowest, Number.MIN_VALUE));
+    return selectCut(this.#math.candidates.subarray(0, count), "sum", target);
   }
 }
 
-/** The token with the largest logit, the lowest id among equals; throws if one is not finite. */
-function bestFiniteToken(logits: Float32Array): number {
-  let bestToken = 0;
-  let best = -Infinity;
-  for (let token = 0; token < logits.length; token++) {
-    const logit = logits[token] ?? Number.NaN;
-    // Of numbers that are not finite none is 0 from itself.
-    if (logit - logit !== 0) throw invalidLogit(logit, token);
-    if (logit > best) {
-      bestToken = token;
-      best = logit;
-    }
-  }
-  return bestToken;
+function invalidLogitAmong(logits: Float32Array): Error {
+  const token = logits.findIndex((logit) => !Number.isFinite(logit));
+  return invalidLogit(logits[token] ?? Number.NaN, token);
 }
 
 /** The token with the largest value; the lowest id among equals. */
@@ -144,19 +124,4 @@ function bestTokenOf(values: Float64Array): number {
     }
   }
   return bestToken;
-}
-
-/** The token at which the weights of at least `cut`, added up in the order of ids, pass `target`. */
-function drawToken(weights: Float64Array, cut: number, target: number): number | undefined {
-  let passed = 0;
-  let last: number | undefined;
-  for (let token = 0; token < weights.length; token++) {
-    const weight = weights[token] ?? 0;
-    if (weight < cut || weight === 0) continue;
-    passed += weight;
-    last = token;
-    if (passed > target) break;
-  }
-  // The loop runs out only where rounding made the sum larger: at the last one kept.
-  return last;
 }

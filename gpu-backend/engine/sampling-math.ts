@@ -3,9 +3,16 @@
  * that a text does not depend on which one there was.
  */
 export interface SamplingMath {
+  /**
+   * Takes a row of logits and returns the token with the largest one, the lowest id among equals, or -1
+   * if one is not finite.
+   */
+  bestOf(logits: Float32Array): number;
   /** A score for each token, to be written before `weigh`. */
   readonly scores: Float64Array;
-  /** What `weigh` makes of them. */
+  /** Makes scores of the logits that `bestOf` took last. */
+  fillScores(): void;
+  /** What `weigh` makes of scores. */
   readonly weights: Float64Array;
   /**
    * Weighs each token by exp((score - best) × inverseTemperature), where `best` is the largest score,
@@ -14,6 +21,18 @@ export interface SamplingMath {
   weigh(best: number, inverseTemperature: number, cut: number): number;
   /** The sum of all weights of at least `cut`. */
   sumFrom(cut: number): number;
+  /** Where `gather` copies to. */
+  readonly candidates: Float64Array;
+  /**
+   * Copies the scores or weights of at least `lowest` and returns how many there are. It is finite, and
+   * of weights more than 0.
+   */
+  gather(values: "scores" | "weights", lowest: number): number;
+  /**
+   * The token at which the weights of at least `cut`, added up in the order of ids, pass `target`; the
+   * last one of them if they never do, and -1 if there is none. A weight of 0 is none.
+   */
+  draw(cut: number, target: number): number;
 }
 
 const LN2_HIGH = 0.6931471803691238;
@@ -32,10 +51,32 @@ const POWERS = Float64Array.from({ length: 1 - POWER_MIN }, (_, index) => 2 ** -
 export class PlainSamplingMath implements SamplingMath {
   readonly scores: Float64Array;
   readonly weights: Float64Array;
+  readonly candidates: Float64Array;
+  #logits: Float32Array = new Float32Array(0);
 
   constructor(vocabularyTokens: number) {
     this.scores = new Float64Array(vocabularyTokens);
     this.weights = new Float64Array(vocabularyTokens);
+    this.candidates = new Float64Array(vocabularyTokens);
+  }
+
+  bestOf(logits: Float32Array): number {
+    this.#logits = logits;
+    let bestToken = 0;
+    let best = -Infinity;
+    for (let token = 0; token < logits.length; token++) {
+      const logit = logits[token] ?? Number.NaN;
+      if (!Number.isFinite(logit)) return -1;
+      if (logit > best) {
+        bestToken = token;
+        best = logit;
+      }
+    }
+    return bestToken;
+  }
+
+  fillScores(): void {
+    this.scores.set(this.#logits);
   }
 
   weigh(best: number, inverseTemperature: number, cut: number): number {
@@ -59,6 +100,28 @@ export class PlainSamplingMath implements SamplingMath {
       else odd += weight;
     }
     return even + odd;
+  }
+
+  gather(values: "scores" | "weights", lowest: number): number {
+    let count = 0;
+    for (const value of this[values]) {
+      if (value >= lowest) this.candidates[count++] = value;
+    }
+    return count;
+  }
+
+  draw(cut: number, target: number): number {
+    const { weights } = this;
+    let passed = 0;
+    let last = -1;
+    for (let token = 0; token < weights.length; token++) {
+      const weight = weights[token] ?? 0;
+      if (weight < cut || weight === 0) continue;
+      passed += weight;
+      last = token;
+      if (passed > target) break;
+    }
+    return last;
   }
 }
 

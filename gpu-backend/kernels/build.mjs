@@ -4,7 +4,13 @@ import { pathToFileURL } from "node:url";
 import { main } from "assemblyscript/asc";
 
 /** The kernels: each is a source file, and a wasm file beside it that is committed. */
-export const KERNELS = ["paged-attention", "int8-product", "row-operations", "sampling"];
+export const KERNELS = [
+  "paged-attention",
+  "byte-attention",
+  "int8-product",
+  "row-operations",
+  "sampling",
+];
 
 // The kernels work in the heap of ONNX Runtime: a shared memory that they import, and whose limit,
 // the whole address space of 65,536 pages, they must admit.

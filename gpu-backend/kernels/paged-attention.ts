@@ -15,53 +15,37 @@ import { mixOne, mixPair } from "./mix";
 import {
   blockBytes,
   blockHeadBytes,
+  configureLayout,
   headBytes,
   heads,
   kvHeads,
   LINE_BYTES,
   tileBytes,
   TILE_TOKENS,
+  tilesOf,
   tilesPerBlock,
   writeTileOffsets,
 } from "./pool-layout";
 import { scoreOne, scorePair } from "./score";
 import { softmax } from "./softmax";
 
-export { configure } from "./pool-layout";
+export { rotate } from "./rotate";
+export { blockByteLength } from "./pool-layout";
 
-/**
- * Rotates the query heads and, right behind them, the key heads of each row in place (RoPE, half
- * split). A row of `table` belongs to a position: a cosine for each pair of dimensions of a head,
- * then as many sines.
- */
-export function rotate(
-  rows: usize,
-  rowBytes: usize,
-  rowCount: i32,
-  positions: usize,
-  table: usize,
+/** See `configureLayout`. */
+export function configure(
+  queryHeads: i32,
+  keyValueHeads: i32,
+  headDimensions: i32,
+  blockTokens: i32,
 ): void {
-  const halfBytes = headBytes >> 1;
-  for (let row = 0; row < rowCount; row++) {
-    const cosines = table + <usize>load<i32>(positions) * headBytes;
-    const sines = cosines + halfBytes;
-    let head = rows;
-    for (let h = 0; h < heads + kvHeads; h++) {
-      for (let offset: usize = 0; offset < halfBytes; offset += 16) {
-        const cosine = v128.load(cosines + offset);
-        const sine = v128.load(sines + offset);
-        const low = head + offset;
-        const high = low + halfBytes;
-        const x = v128.load(low);
-        const y = v128.load(high);
-        v128.store(low, f32x4.sub(f32x4.mul(x, cosine), f32x4.mul(y, sine)));
-        v128.store(high, f32x4.add(f32x4.mul(y, cosine), f32x4.mul(x, sine)));
-      }
-      head += headBytes;
-    }
-    rows += rowBytes;
-    positions += 4;
-  }
+  const bytes = <usize>headDimensions * LINE_BYTES;
+  configureLayout(queryHeads, keyValueHeads, headDimensions, blockTokens, bytes);
+}
+
+/** What `attend` needs of scratch where a sequence has so many tokens: 17 floats for each, in whole tiles, and a tile. */
+export function scratchByteLength(tokens: i32): i32 {
+  return (<i32>tilesOf(tokens) * (QUERIES_MAX + 1) + 1) * <i32>LINE_BYTES;
 }
 
 /**
@@ -134,7 +118,7 @@ let scoreBytes: usize = 0;
  * tokens up to and including each of them, whose keys and values are stored already.
  *
  * `queries` and `outputs` point at rows of heads. `blockTable` holds the sequence's block ids as
- * i32. `scratch` has room for 17 floats a token, the tokens counted in whole tiles and a tile more.
+ * i32. `scratch` is as long as `scratchByteLength` says.
  */
 export function attend(
   queries: usize,
@@ -171,11 +155,6 @@ export function attend(
       mixQueries(first, end, offsets, valuePool + share, scores, scratch);
     }
   }
-}
-
-/** Tiles that hold so many tokens, the last one perhaps in part. */
-function tilesOf(tokens: i32): usize {
-  return (<usize>tokens + TILE_TOKENS - 1) / TILE_TOKENS;
 }
 
 /** How many tokens a query sees. */

@@ -1,13 +1,21 @@
 /**
- * How a pool is laid out, and the model's shape, which every function of the kernel reads.
+ * How a pool is laid out, and the model's shape, which every function of a kernel reads.
  *
  * A pool holds the keys, another the values, of one layer. Tokens lie in tiles of 16:
  *
- *     [block][KV head][tile of 16 tokens], and in a tile
+ *     [block][KV head][tile of 16 tokens]
+ *
+ * So a block is contiguous, and attention reads it front to back. In a tile of floats
+ *
  *     keys    [dimension][token]            a vector is one dimension of four tokens
  *     values  [dimension / 16][token][16]   a vector is four dimensions of one token
  *
- * So a block is contiguous, attention reads it front to back, and scores need no sums across lanes.
+ * and in a tile of bytes, which begins with a float for each token, the scale of its 8-bit numbers,
+ *
+ *     keys    [dimension / 2][token][2]                  half a vector is two dimensions of four tokens
+ *     values  [dimension / 16][token / 2][16][2]         half a vector is four dimensions of two tokens
+ *
+ * Scores need no sums across lanes in either.
  */
 
 export const TILE_TOKENS = 16;
@@ -27,22 +35,33 @@ export let scoreScale: f32 = 0;
 
 /**
  * Sets the model's shape, before anything else is called. `headDimensions` and `blockTokens` are
- * multiples of 16, and `queryHeads` is one of `keyValueHeads`.
+ * multiples of 16, `queryHeads` is one of `keyValueHeads`, and a tile takes `bytesOfTile`.
  */
-export function configure(
+export function configureLayout(
   queryHeads: i32,
   keyValueHeads: i32,
   headDimensions: i32,
   blockTokens: i32,
+  bytesOfTile: usize,
 ): void {
   heads = queryHeads;
   kvHeads = keyValueHeads;
   headBytes = (<usize>headDimensions) << 2;
-  tileBytes = headBytes * TILE_TOKENS;
-  blockHeadBytes = headBytes * <usize>blockTokens;
-  blockBytes = blockHeadBytes * <usize>keyValueHeads;
+  tileBytes = bytesOfTile;
   tilesPerBlock = blockTokens / TILE_TOKENS;
+  blockHeadBytes = tileBytes * <usize>tilesPerBlock;
+  blockBytes = blockHeadBytes * <usize>keyValueHeads;
   scoreScale = <f32>(Math.LOG2E / Math.sqrt(<f64>headDimensions));
+}
+
+/** What a block takes in either pool of a layer. */
+export function blockByteLength(): i32 {
+  return <i32>blockBytes;
+}
+
+/** Tiles that hold so many tokens, the last one perhaps in part. */
+export function tilesOf(tokens: i32): usize {
+  return (<usize>tokens + TILE_TOKENS - 1) / TILE_TOKENS;
 }
 
 /**

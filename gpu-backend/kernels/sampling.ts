@@ -17,6 +17,94 @@ const EXPONENT_BIAS: f64 = 1023;
 const POWER_MIN: f64 = -1000;
 
 /**
+ * The token with the largest logit, the lowest id among equals, or -1 if one is not finite. `fours` is
+ * the count of tokens in fours, the last ones padded with the lowest number.
+ */
+export function bestOf(logits: usize, fours: i32): i32 {
+  const end = logits + ((<usize>fours) << 4);
+  const zero = f32x4.splat(0);
+  let most = f32x4.splat(-f32.MAX_VALUE);
+  let odd = zero;
+  for (let line = logits; line < end; line += 16) {
+    const values = v128.load(line);
+    most = f32x4.pmax(most, values);
+    // Of numbers that are not finite none is 0 from itself.
+    odd = v128.or(odd, f32x4.ne(f32x4.sub(values, values), zero));
+  }
+  if (v128.any_true(odd)) return -1;
+  const largest = f32x4.splat(
+    max(
+      max(f32x4.extract_lane(most, 0), f32x4.extract_lane(most, 1)),
+      max(f32x4.extract_lane(most, 2), f32x4.extract_lane(most, 3)),
+    ),
+  );
+  for (let line = logits; line < end; line += 16) {
+    const found = i32x4.bitmask(f32x4.eq(v128.load(line), largest));
+    if (found !== 0) return <i32>((line - logits) >> 2) + ctz(found);
+  }
+  return -1;
+}
+
+/** Makes scores of logits. */
+export function widen(logits: usize, pairs: i32, scores: usize): void {
+  for (let pair = 0; pair < pairs; pair++) {
+    v128.store(scores, f64x2.promote_low_f32x4(v128.load64_zero(logits)));
+    logits += 8;
+    scores += 16;
+  }
+}
+
+/** Copies the values of at least `lowest`, in their order, and returns how many there are. */
+export function gather(values: usize, pairs: i32, lowest: f64, target: usize): i32 {
+  const start = target;
+  const lowests = f64x2.splat(lowest);
+  for (let pair = 0; pair < pairs; pair++) {
+    const isKept = f64x2.ge(v128.load(values), lowests);
+    if (v128.any_true(isKept)) {
+      const found = i64x2.bitmask(isKept);
+      if (found & 1) {
+        f64.store(target, f64.load(values));
+        target += 8;
+      }
+      if (found & 2) {
+        f64.store(target, f64.load(values, 8));
+        target += 8;
+      }
+    }
+    values += 16;
+  }
+  return <i32>((target - start) >> 3);
+}
+
+/**
+ * The token at which the weights of at least `cut`, added up in the order of ids, pass `target`; the
+ * last one of them if they never do, and -1 if there is none. A weight of 0 is none.
+ */
+export function draw(weights: usize, pairs: i32, cut: f64, target: f64): i32 {
+  const lowest = f64x2.splat(max(cut, f64.MIN_VALUE));
+  let passed: f64 = 0;
+  let last = -1;
+  for (let pair = 0; pair < pairs; pair++) {
+    const isKept = f64x2.ge(v128.load(weights), lowest);
+    if (v128.any_true(isKept)) {
+      const found = i64x2.bitmask(isKept);
+      if (found & 1) {
+        passed += f64.load(weights);
+        last = pair << 1;
+        if (passed > target) return last;
+      }
+      if (found & 2) {
+        passed += f64.load(weights, 8);
+        last = (pair << 1) + 1;
+        if (passed > target) return last;
+      }
+    }
+    weights += 16;
+  }
+  return last;
+}
+
+/**
  * Writes exp((score - best) × inverseTemperature) for each score of at least `cut`, and 0 for others;
  * returns the sum. `pairs` is the count of tokens in twos, the last one padded.
  */

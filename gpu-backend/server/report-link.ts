@@ -2,6 +2,7 @@ import { type RawData, WebSocket } from "ws";
 import type { Random } from "../../src/base/random.ts";
 import {
   PREFIXES_WANTED,
+  REPLICA_CLOSE_CODES,
   REPLICA_FRAME_BYTES_MAX,
   type ReplicaFrame,
   type ReplicaHello,
@@ -91,7 +92,10 @@ export class ReportLink {
       this.#attempts = 0;
     });
     socket.on("error", (error) => (reason = error.message));
-    socket.on("close", (code, text) => this.#lost(reason || `${code} ${text.toString()}`.trim()));
+    socket.on("close", (code, text) => {
+      const isTold = code === REPLICA_CLOSE_CODES.poolClosed;
+      this.#lost(reason || `${code} ${text.toString()}`.trim(), isTold ? "info" : "warn");
+    });
   }
 
   #opened(): void {
@@ -144,12 +148,12 @@ export class ReportLink {
     this.#socket?.send(JSON.stringify(frame));
   }
 
-  #lost(reason: string): void {
+  #lost(reason: string, level: "info" | "warn"): void {
     this.#stopTimers();
     if (this.#isClosed) return;
     const { log, poolUrl, random } = this.#options;
     const isLogged = this.#attempts === 1 || this.#attempts % ATTEMPTS_PER_LOG === 0;
-    if (isLogged) log("warn", "pool-lost", { poolUrl, reason });
+    if (isLogged) log(level, "pool-lost", { poolUrl, reason });
     this.#dialTimer = setTimeout(
       () => this.#dial(),
       reconnectDelayMs(Math.max(this.#attempts, 1), random),

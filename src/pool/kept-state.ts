@@ -5,7 +5,7 @@ import type { PoolState } from "./pool-state.ts";
  * Another one for whatever changes in what a pool remembers, however deep: what was kept by another program
  * is then lost, and not misread.
  */
-export const POOL_STATE_FORMAT = 1;
+export const POOL_STATE_FORMAT = 2;
 
 /** What is older says nothing of how things are. */
 const KEPT_MS_MAX = 3_600_000;
@@ -31,7 +31,7 @@ export function keepState(state: PoolState, nowMs: number): string | undefined {
 /**
  * Reads what a pool goes on from in another life; `undefined` for what is of another program, too old, or not
  * readable. Its replicas count as gone until they say something, what was meant to relearn is relearned, and
- * whether the pool is closed is known elsewhere.
+ * what an operator has said is known elsewhere.
  */
 export function reviveState(
   text: string,
@@ -46,7 +46,10 @@ export function reviveState(
     const revived: PoolState = { ...state, relearnUntilMs: startedAtMs + relearnMs };
     delete revived.isClosed;
     delete revived.wakeAtMs;
-    for (const replica of revived.replicas.values()) replica.isConnected = false;
+    for (const replica of revived.replicas.values()) {
+      replica.isConnected = false;
+      delete replica.isDrained;
+    }
     return revived;
   } catch {
     return undefined;

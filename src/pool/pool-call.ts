@@ -11,6 +11,7 @@ import type { Pool } from "./pool.ts";
 export type PoolCall =
   | { readonly kind: "configure"; readonly pool: LivePool }
   | { readonly kind: "close"; readonly isClosed: boolean }
+  | { readonly kind: "drain"; readonly replicaId: ReplicaId; readonly isDrained: boolean }
   | { readonly kind: "connected"; readonly hello: ReplicaHello }
   | { readonly kind: "report"; readonly replicaId: ReplicaId; readonly report: ReplicaReport }
   | { readonly kind: "told"; readonly replicaId: ReplicaId; readonly said: EngineSignals }
@@ -30,6 +31,8 @@ export function callPool(pool: Pool, call: PoolCall, nowMs: number): PoolEffect[
       return pool.configure(call.pool, nowMs);
     case "close":
       return pool.close(call.isClosed, nowMs);
+    case "drain":
+      return pool.drain(call.replicaId, call.isDrained, nowMs);
     case "connected":
       return pool.connected(call.hello, nowMs);
     case "report":

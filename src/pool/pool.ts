@@ -89,6 +89,15 @@ export class Pool {
     return [...turnedAway, ...this.#attend(nowMs)];
   }
 
+  /** Sends nothing new to a replica, or does again. What runs there goes on to its end. */
+  drain(replicaId: ReplicaId, isDrained: boolean, nowMs: number): PoolEffect[] {
+    const replica = this.#parts.replicas.get(replicaId);
+    if (replica === undefined) return [];
+    if (isDrained) replica.state.isDrained = true;
+    else delete replica.state.isDrained;
+    return this.#attend(nowMs, replica);
+  }
+
   /** Returns which replica in use has this URL. */
   replicaAt(endpointUrl: string): ReplicaId | undefined {
     return this.#parts.replicas.at(endpointUrl)?.replicaId;

@@ -17,7 +17,7 @@ export function isDeterministic(body: Readonly<Record<string, unknown>>): boolea
 
 /**
  * Writes a whole request so that equal ones are equal texts, whatever their spaces and the order of their
- * parameters; `undefined` where that cannot be told for sure. Within a parameter order counts: templates
+ * parameters, and whether or not they say what holds anyway; `undefined` where that cannot be told for sure. Within a parameter order counts: templates
  * show it.
  */
 export function canonicalRequest(
@@ -25,8 +25,16 @@ export function canonicalRequest(
   body: Readonly<Record<string, unknown>>,
 ): string | undefined {
   if (LONG_NUMBER.test(json)) return undefined;
-  const names = Object.keys(body).toSorted();
+  const names = Object.keys(body)
+    .filter((name) => !saysNothing(name, body[name]))
+    .toSorted();
   return JSON.stringify(names.map((name) => [name, body[name]]));
+}
+
+/** Whether a parameter is as if it were not there, at every server. */
+function saysNothing(name: string, value: unknown): boolean {
+  if (name === "stream") return value === false || value === null;
+  return name === "n" && (value === 1 || value === null);
 }
 
 /** Derives the name under which the answer to a request is kept: its owner's alone, and no hash of it as such. */

@@ -124,6 +124,8 @@ export const REPLICA_CLOSE_CODES = {
   unknownReplica: 4404,
   /** The same replica has dialled in again. */
   replaced: 4409,
+  /** The pool is closed, and nothing of it runs any more. */
+  poolClosed: 4423,
   /** The pool does not speak this protocol version. */
   protocolVersion: 4426,
 } as const;

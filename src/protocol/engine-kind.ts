@@ -14,7 +14,3 @@ export type ForeignEngine = (typeof FOREIGN_ENGINES)[number];
 /** What a pool's replicas may be: our own engine, which dials in and reports, or one that is asked. */
 export const ENGINES = ["sluice", ...FOREIGN_ENGINES] as const;
 export type Engine = (typeof ENGINES)[number];
-
-export function isEngine(found: unknown): found is Engine {
-  return ENGINES.some((engine) => engine === found);
-}

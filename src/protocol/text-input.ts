@@ -21,12 +21,8 @@ export function textInputs(textsMax: number) {
     .transform((input, context): readonly TextInput[] => {
       const texts = typeof input === "string" ? [textOf(input)] : readList(input);
       if (texts === undefined) {
-        context.addIssue(
-          issueOf(
-            "invalid_type",
-            "a string, a list of strings, or token ids in one list or several",
-          ),
-        );
+        const { path, expected } = typeof input === "string" ? WHOLE : faultIn(input);
+        context.addIssue({ ...issueOf("invalid_type", expected), path: [...path] });
         return z.NEVER;
       }
       if (texts.length > textsMax) {
@@ -55,6 +51,45 @@ function readList(list: readonly unknown[]): readonly TextInput[] | undefined {
   return texts;
 }
 
+interface ListFault {
+  readonly path: readonly number[];
+  readonly expected: string;
+}
+
+const WHOLE: ListFault = {
+  path: [],
+  expected: "a string, a list of strings, or token ids in one list or several",
+};
+
+/** The first entry that is not of the kind that the list begins with. */
+function faultIn(list: readonly unknown[]): ListFault {
+  const [first] = list;
+  if (typeof first === "string") {
+    const index = list.findIndex((entry) => typeof entry !== "string");
+    return { path: [index], expected: "a string, as the first of the list is" };
+  }
+  if (typeof first === "number") return { path: [indexOfNoTokenId(list)], expected: TOKEN_ID };
+  const index = list.findIndex(
+    (entry) => !Array.isArray(entry) || readTokenIds(entry) === undefined,
+  );
+  const entry: unknown = list[index];
+  if (!Array.isArray(first) || entry === undefined) return WHOLE;
+  if (!Array.isArray(entry) || entry.length === 0) {
+    return { path: [index], expected: "a list of at least one token id" };
+  }
+  return { path: [index, indexOfNoTokenId(entry)], expected: TOKEN_ID };
+}
+
+const TOKEN_ID = "a token id, a whole number of at least 0";
+
+function indexOfNoTokenId(list: readonly unknown[]): number {
+  return list.findIndex((entry) => !isTokenId(entry));
+}
+
+function isTokenId(found: unknown): found is number {
+  return typeof found === "number" && Number.isSafeInteger(found) && found >= 0;
+}
+
 function textOf(text: string): TextInput {
   return { kind: "text", text };
 }
@@ -62,7 +97,7 @@ function textOf(text: string): TextInput {
 function readTokenIds(list: readonly unknown[]): readonly number[] | undefined {
   const ids: number[] = [];
   for (const entry of list) {
-    if (typeof entry !== "number" || !Number.isSafeInteger(entry) || entry < 0) return undefined;
+    if (!isTokenId(entry)) return undefined;
     ids.push(entry);
   }
   return ids.length === 0 ? undefined : ids;

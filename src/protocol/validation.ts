@@ -80,9 +80,9 @@ function toFault(issue: Issue): Fault {
     case "invalid_union":
       return { code: "invalid_value", expected: discriminatorValues(issue), isEchoed: true };
     case "too_small":
-      return tooSmall(issue.origin, issue.minimum);
+      return tooSmall(issue);
     case "too_big":
-      return tooBig(issue.origin, issue.maximum);
+      return tooBig(issue);
     case "custom":
       return custom(issue);
     case "invalid_format":
@@ -105,16 +105,17 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
   record: "an object",
 };
 
-function tooSmall(origin: string, minimum: number | bigint): Fault {
+/** A bound that is not allowed itself is told as such: 0 is at least 0. */
+function tooSmall({ origin, minimum, inclusive = true }: z.core.$ZodIssueTooSmall): Fault {
   if (origin === "array") return { code: "empty_array", expected: `a list of at least ${minimum}` };
   if (origin === "string") {
     return { code: "invalid_value", expected: `a string of at least ${minimum} characters` };
   }
   const code = origin === "int" ? "integer_below_min_value" : "decimal_below_min_value";
-  return { code, expected: `at least ${minimum}` };
+  return { code, expected: `${inclusive ? "at least" : "more than"} ${minimum}` };
 }
 
-function tooBig(origin: string, maximum: number | bigint): Fault {
+function tooBig({ origin, maximum, inclusive = true }: z.core.$ZodIssueTooBig): Fault {
   if (origin === "array") {
     return { code: "array_above_max_length", expected: `a list of at most ${maximum}` };
   }
@@ -123,7 +124,7 @@ function tooBig(origin: string, maximum: number | bigint): Fault {
     return { code: "string_above_max_length", expected };
   }
   const code = origin === "int" ? "integer_above_max_value" : "decimal_above_max_value";
-  return { code, expected: `at most ${maximum}` };
+  return { code, expected: `${inclusive ? "at most" : "less than"} ${maximum}` };
 }
 
 /** Reads the code that `faultOf` left in a custom issue. */

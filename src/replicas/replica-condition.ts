@@ -18,15 +18,16 @@ export type ReplicaCondition =
 
 /** In which condition a replica is at an instant. */
 export function conditionOf(state: ReplicaState, nowMs: number): ReplicaCondition {
-  const { isRemoved, isConnected, report, settings } = state;
+  const { isRemoved, isConnected, isDrained = false, report, settings } = state;
   if (isRemoved) return "removed";
   if (settings.plain !== undefined) {
+    if (isDrained) return "draining";
     // Where nobody says it, requests show whether it is there.
     return freshSignalsOf(state, nowMs)?.isReady === false ? "unready" : "ready";
   }
   if (!isConnected) return "disconnected";
   if (report === undefined || reportAgeMsOf(state, nowMs) > REPORT_AGE_MS_MAX) return "silent";
-  return report.draining ? "draining" : "ready";
+  return report.draining || isDrained ? "draining" : "ready";
 }
 
 /**

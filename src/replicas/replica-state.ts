@@ -57,6 +57,8 @@ export interface ReplicaState {
   settings: ReplicaSettings;
   isRemoved: boolean;
   isConnected: boolean;
+  /** By an operator's word nothing new is sent there. */
+  isDrained?: true;
   hello?: ReplicaHello;
   report?: ReplicaReport;
   reportAtMs: number;

@@ -19,8 +19,13 @@ export type Applied = z.infer<typeof Applied>;
 /** The same for a change of one tenant. */
 export const TenantApplied = Applied.extend({ tenantId: z.string() });
 
-/** What differs between two configurations; the list may be the beginning of it. */
+/** What differs between two configurations; the list may be the beginning of it, what goes is told first. */
 export const Changes = z.object({
+  /** The versions that were compared. */
+  from: Count.optional(),
+  to: Count.optional(),
+  /** Of a configuration that is not applied yet: the live one that it was compared with. */
+  version: Count.optional(),
   counts: ChangeCounts,
   changes: z.array(
     z.object({
@@ -38,6 +43,8 @@ export const Changes = z.object({
           }),
         )
         .optional(),
+      /** Of a tenant that goes: keys that were issued to it, which go with it. */
+      issuedKeys: Count.optional(),
     }),
   ),
   /** Of a configuration that is not applied yet: what keeps it from going live. */
@@ -129,3 +136,9 @@ export const AuditList = z.object({
 export const Purged = z.object({ generation: z.int() });
 
 export const PoolClosed = z.object({ poolId: z.string(), isClosed: z.boolean() });
+
+export const ReplicaDrained = z.object({
+  poolId: z.string(),
+  replicaId: z.string(),
+  isDrained: z.boolean(),
+});

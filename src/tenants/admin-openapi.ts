@@ -91,7 +91,8 @@ const ROUTES: readonly AdminRoute[] = [
   {
     method: "delete",
     path: "/tenants/{tenant}",
-    summary: "Remove a tenant with its keys, until a rollback brings both back",
+    summary:
+      "Remove a tenant with its keys, those that were issued to it too. A rollback alone brings them back, not who gets the name",
     query: requests.RemovalQuery,
     answer: answers.TenantApplied,
   },
@@ -169,6 +170,18 @@ const ROUTES: readonly AdminRoute[] = [
     path: "/pools/{pool}/closed",
     summary: "Have a closed pool take requests in again",
     answer: answers.PoolClosed,
+  },
+  {
+    method: "put",
+    path: "/pools/{pool}/replicas/{replica}/drained",
+    summary: "Have nothing new sent to a replica, named by its URL: what runs there goes on",
+    answer: answers.ReplicaDrained,
+  },
+  {
+    method: "delete",
+    path: "/pools/{pool}/replicas/{replica}/drained",
+    summary: "Have a drained replica used again",
+    answer: answers.ReplicaDrained,
   },
   {
     method: "get",

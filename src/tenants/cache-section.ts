@@ -1,15 +1,11 @@
 import * as z from "zod";
-import { notation, section, switchNotation } from "./notation.ts";
+import { choiceNotation, section, switchNotation } from "./notation.ts";
 
 /** What of a tenant's requests is kept to be found again, as `sluice.yaml` has it. */
 export const CacheSection = section({
   prompts: switchNotation().exactOptional(),
   answers: switchNotation().exactOptional(),
-  scope: notation(
-    "tenant or user",
-    (found) => (found === "tenant" || found === "user" ? found : undefined),
-    { enum: ["tenant", "user"] },
-  ).exactOptional(),
+  scope: choiceNotation(["tenant", "user"], "tenant or user").exactOptional(),
 });
 
 /** The same with nothing left open. */

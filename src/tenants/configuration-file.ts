@@ -9,9 +9,10 @@ import {
   Name,
 } from "./file-notations.ts";
 import { JWT_ISSUERS_MAX, JwtSection } from "./jwt-issuer.ts";
-import { KEY_SCOPE_NOTATION, KEY_SCOPES, parseKeyScope } from "./key-scope.ts";
+import { KEY_SCOPES } from "./key-scope.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import {
+  choiceNotation,
   countNotation,
   listOf,
   mappingOf,
@@ -22,6 +23,7 @@ import {
 } from "./notation.ts";
 import { OverloadSection } from "./overload-section.ts";
 import { ModelSection, PoolSection } from "./pool-section.ts";
+import { GUARANTEED_RATIO_MAX } from "./share.ts";
 import { parseRatio, PATTERNS } from "./units.ts";
 
 /** Completes "expected …" where `parseApiKey` finds no key. */
@@ -61,7 +63,7 @@ export const KeySection = section({
   expires: DateAtMs.exactOptional(),
   scopes: listOf(
     "scopes",
-    textNotation(KEY_SCOPE_NOTATION, parseKeyScope, { enum: [...KEY_SCOPES] }),
+    choiceNotation(KEY_SCOPES, `a scope: ${KEY_SCOPES.join(", ")}`),
   ).exactOptional(),
   models: listOf("models", ModelName).exactOptional(),
   classes: listOf("classes", Name).exactOptional(),
@@ -107,6 +109,8 @@ export const TimeoutsSection = section({
 });
 export type TimeoutsSection = z.infer<typeof TimeoutsSection>;
 
+const GUARANTEED = `a share of at most ${GUARANTEED_RATIO_MAX * 100}%, such as 20% or 0.5%`;
+
 export const ShareSection = section({
   weight: notation(
     `a number from ${weightMin} to ${weightMax}`,
@@ -114,7 +118,7 @@ export const ShareSection = section({
       typeof found === "number" && found >= weightMin && found <= weightMax ? found : undefined,
     { type: "number", minimum: weightMin, maximum: weightMax },
   ).exactOptional(),
-  guaranteed: textNotation("a share such as 20% or 0.5%", parseRatio, {
+  guaranteed: textNotation(GUARANTEED, parseRatio, {
     pattern: PATTERNS.ratio,
   }).exactOptional(),
 });

@@ -73,12 +73,21 @@ export function toProblems(issue: z.core.$ZodIssue): ConfigurationProblem[] {
     return issue.keys.map((key) => unrecognizedKey(path, key));
   }
   const found = SECRET_KEYS.has(path.at(-1)) ? describeSecret(issue.input) : describe(issue.input);
-  return [{ path, message: `expected ${issue.message}, found ${found}` }];
+  const message = `expected ${issue.message}, found ${found}`;
+  return [{ path, message: `${message}${meantChoice(issue)}` }];
 }
 
 /** Says that a name points nowhere, and where it was probably meant to point. */
 export function unknownName(what: string, name: string, known: readonly string[]): string {
   return `expected the name of a ${what}, found ${quote(name)}: ${suggest(name, known, known)}`;
+}
+
+/** Which of a few words a wrong one was probably meant to be. */
+function meantChoice(issue: z.core.$ZodIssue): string {
+  const choices: unknown = issue.code === "custom" ? issue.params?.["choices"] : undefined;
+  if (!Array.isArray(choices) || typeof issue.input !== "string") return "";
+  const meant = closestName(issue.input, choices.map(String));
+  return meant === undefined ? "" : `: did you mean '${meant}'?`;
 }
 
 function unrecognizedKey(sectionPath: DocumentPath, key: string): ConfigurationProblem {

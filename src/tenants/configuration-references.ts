@@ -11,6 +11,7 @@ import { parseMicros } from "./money.ts";
 import { inherited } from "./inheritance.ts";
 import { mentionsOf, repeats, unresolved } from "./reference-checks.ts";
 import { findTenantProblems } from "./tenant-references.ts";
+import { findRepeats, formatPath } from "./references.ts";
 import { parseDateAtMs } from "./units.ts";
 
 /** What is allowed of keys, and how one becomes the hash under which it is stored. */
@@ -44,7 +45,7 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
       unresolved("tenant", itemsOf(child(issuer, "tenants")), tenants.map(nameOf)),
     ),
     ...repeats(childrenOf(issuers, "issuer")),
-    ...repeats(endpoints),
+    ...sharedServers(endpoints),
     ...pools.flatMap(authProblems),
     ...repeats(models.flatMap((model) => [named(model), ...itemsOf(child(model, "aliases"))])),
     ...models.flatMap(priceProblems),
@@ -57,6 +58,14 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
     ...tooManyKeys(keys),
     ...findOvercommittedPools({ models, tenants, defaults }),
   ];
+}
+
+/** What a server can do is known to the one pool that it is in: two would each give it all of their work. */
+function sharedServers(endpoints: readonly Part[]): ConfigurationProblem[] {
+  return findRepeats(mentionsOf(endpoints)).map(({ repeat, first }) => ({
+    path: repeat.path,
+    message: `is there twice: first at ${formatPath(first.path)}, and a server is in one pool`,
+  }));
 }
 
 /** The URLs of a pool's replicas in their one spelling, standing where the file has them. */
@@ -76,7 +85,9 @@ function isOurs(replica: Part, pool: Part): boolean {
 function authProblems(pool: Part): ConfigurationProblem[] {
   const auth = child(pool, "auth");
   const replicas = itemsOf(child(pool, "replicas"));
-  if (auth.value === undefined || !replicas.every((replica) => isOurs(replica, pool))) return [];
+  const isOfOthers = replicas.some((replica) => !isOurs(replica, pool));
+  const isOurPool = child(pool, "engine").value === "sluice";
+  if (auth.value === undefined || isOfOthers || (replicas.length === 0 && !isOurPool)) return [];
   const message = "expected no auth: engine sluice is sent SLUICE_REPLICA_SECRET";
   return [{ path: auth.path, message }];
 }

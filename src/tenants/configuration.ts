@@ -36,11 +36,22 @@ const QUEUE_MAX_DEFAULT = 256;
 export function parseConfiguration(document: unknown, rules: KeyRules): ParsedConfiguration {
   const file = ConfigurationFile.safeParse(document, { reportInput: true });
   const problems = [
-    ...(file.error?.issues ?? []).flatMap(toProblems),
+    ...withoutSizes(file.error?.issues ?? []).flatMap(toProblems),
     ...findReferenceProblems(document, rules),
   ];
   if (!file.success || problems.length > 0) return { kind: "invalid", problems };
   return { kind: "ok", configuration: LiveConfiguration.parse(resolve(file.data, rules)) };
+}
+
+/** A text where a list should be is too long or too short a list as well: once is enough. */
+function withoutSizes(issues: readonly z.core.$ZodIssue[]): readonly z.core.$ZodIssue[] {
+  const wrongTypes = new Set(
+    issues.filter(({ code }) => code === "invalid_type").map(({ path }) => JSON.stringify(path)),
+  );
+  return issues.filter(
+    ({ code, path }) =>
+      (code !== "too_big" && code !== "too_small") || !wrongTypes.has(JSON.stringify(path)),
+  );
 }
 
 function resolve(

@@ -7,11 +7,12 @@ export const NAME_NOTATION =
   "a name of at most 64 letters, digits, '.', '_' or '-', the first a letter or digit";
 
 const NAME = /^[A-Za-z0-9][\w.-]{0,63}$/;
+export const NAME_PATTERN = NAME.source;
 const MODEL_NAME = /^[A-Za-z0-9][\w.:/-]{0,255}$/;
 const AMOUNT_PATTERN = "^\\d+(\\.\\d{1,6})?$";
 
 /** The name of a pool, a class, a tenant or a key. */
-export const Name = textNotation(NAME_NOTATION, parseName, { pattern: NAME.source });
+export const Name = textNotation(NAME_NOTATION, parseName, { pattern: NAME_PATTERN });
 
 export const ModelName = textNotation(
   "a name of at most 256 letters, digits, '.', '_', '-', ':' or '/', the first a letter or digit",

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { isLoopbackHost } from "../base/loopback-host.ts";
 import { TenantId } from "../protocol/ids.ts";
 import { Name } from "./file-notations.ts";
-import { listOf, section, textNotation } from "./notation.ts";
+import { choiceNotation, listOf, section, textNotation } from "./notation.ts";
 
 /** Issuers that one gateway may trust. */
 export const JWT_ISSUERS_MAX = 8;
@@ -47,7 +47,6 @@ const TEXT = `a text of 1 to ${TEXT_LENGTH_MAX} characters`;
 const Text = textNotation(TEXT, (text) =>
   text.length >= 1 && text.length <= TEXT_LENGTH_MAX ? text : undefined,
 );
-const ALGORITHM = `a signature algorithm: ${JWT_ALGORITHMS.join(", ")}`;
 
 /** An entry of `jwt:` in `sluice.yaml`. */
 export const JwtSection = section({
@@ -57,7 +56,7 @@ export const JwtSection = section({
   tenant_claim: Text.exactOptional(),
   algorithms: listOf(
     "algorithms",
-    textNotation(ALGORITHM, (text) => JWT_ALGORITHMS.find((name) => name === text)),
+    choiceNotation(JWT_ALGORITHMS, `a signature algorithm: ${JWT_ALGORITHMS.join(", ")}`),
   ).exactOptional(),
   tenants: listOf("tenants", Name).exactOptional(),
 });

@@ -7,10 +7,3 @@ export type KeyScope = (typeof KEY_SCOPES)[number];
 
 /** Of a key of which nothing is said. */
 export const DEFAULT_KEY_SCOPES: readonly KeyScope[] = ["inference", "usage"];
-
-/** Completes "expected …" where `parseKeyScope` finds no scope. */
-export const KEY_SCOPE_NOTATION = `a scope: ${KEY_SCOPES.join(", ")}`;
-
-export function parseKeyScope(text: string): KeyScope | undefined {
-  return KEY_SCOPES.find((scope) => scope === text);
-}

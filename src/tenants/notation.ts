@@ -34,6 +34,25 @@ export function textNotation<Value>(
   return notation(expected, readText, { type: "string", ...editor });
 }
 
+/**
+ * One of a few words. What is near one of them is told which was probably meant: `choices` of the issue are for
+ * whoever reports it.
+ */
+export function choiceNotation<Choice extends string>(
+  choices: readonly Choice[],
+  expected = `one of ${choices.join(", ")}`,
+) {
+  return z
+    .unknown()
+    .transform((found, context): Choice => {
+      const choice = choices.find((candidate) => candidate === found);
+      if (choice !== undefined) return choice;
+      context.issues.push({ code: "custom", message: expected, params: { choices }, input: found });
+      return z.NEVER;
+    })
+    .meta({ description: expected, type: "string", enum: [...choices] });
+}
+
 /** `true` or `false`. */
 export function switchNotation() {
   return notation("true or false", readSwitch, { type: "boolean" });

@@ -1,10 +1,16 @@
 import * as z from "zod";
-import { ENGINES, isEngine } from "../protocol/engine-kind.ts";
+import { ENGINES } from "../protocol/engine-kind.ts";
 import { normalizeEndpointUrl } from "./endpoint-url.ts";
-import { amountNotation, boundedDurationNotation, ModelName, Name } from "./file-notations.ts";
+import {
+  amountNotation,
+  boundedDurationNotation,
+  ModelName,
+  NAME_PATTERN,
+  parseName,
+} from "./file-notations.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import { PRICE_MICROS_MAX } from "./model-price.ts";
-import { countNotation, notation, section, textNotation } from "./notation.ts";
+import { choiceNotation, countNotation, notation, section, textNotation } from "./notation.ts";
 import { isSecretName } from "./secret-name.ts";
 
 const {
@@ -33,9 +39,11 @@ export const PriceSection = section({
 
 const ALIASES = `a list of at most ${aliasesMax} further names`;
 
+const PoolName = textNotation("the name of a pool", parseName, { pattern: NAME_PATTERN });
+
 export const ModelSection = section({
   context: countNotation("tokens", { min: 1, max: contextTokensMax }),
-  pool: Name,
+  pool: PoolName,
   upstream: ModelName.exactOptional(),
   max_running: Requests.exactOptional(),
   price_per_million_tokens: PriceSection.exactOptional(),
@@ -43,11 +51,7 @@ export const ModelSection = section({
 });
 export type ModelSection = z.infer<typeof ModelSection>;
 
-const EngineName = notation(
-  `one of ${ENGINES.join(", ")}`,
-  (found) => (isEngine(found) ? found : undefined),
-  { enum: [...ENGINES] },
-);
+const EngineName = choiceNotation(ENGINES);
 
 export const ReplicaSection = section({
   url: textNotation(

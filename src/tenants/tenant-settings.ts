@@ -4,11 +4,14 @@ import type { Validated } from "../protocol/validation.ts";
 import { faultOf, validate } from "../protocol/validation.ts";
 import type { SloTargets } from "../slo/targets.ts";
 import { BUILT_IN_CLASSES } from "../slo/targets.ts";
+import { closestName } from "./closest-name.ts";
 import type { LiveModel, LiveSettings } from "./live-configuration.ts";
 import { CONFIGURATION_LIMITS, LiveShare, LiveTenant } from "./live-configuration.ts";
 import { DEFAULT_SHARE } from "./share.ts";
 
 const { weight, guaranteedRatio, band } = LiveShare.shape;
+
+const NAMES_LISTED_MAX = 20;
 
 /**
  * What is said of a tenant by the admin API. What follows from it (the targets of its class, its share of the
@@ -45,13 +48,14 @@ export function toTenant(
     const isKept = className === before?.className;
     if (!isKept && targetsOf(className, settings) === undefined) {
       const names = [...Object.keys(BUILT_IN_CLASSES), ...ownClasses(settings)];
-      const fault = faultOf("invalid_value", `one of the classes ${names.join(", ")}`);
-      refinement.addIssue({ code: "custom", path: ["className"], message: fault.error, ...fault });
+      refinement.addIssue({ path: ["className"], ...unknownName("classes", className, names) });
     }
     for (const [at, modelId] of modelIds.entries()) {
       if (models.has(modelId)) continue;
-      const message = "the name of a model that exists";
-      refinement.addIssue({ code: "custom", path: ["modelIds", at], message });
+      refinement.addIssue({
+        path: ["modelIds", at],
+        ...unknownName("models", modelId, [...models.keys()]),
+      });
     }
   });
   const validated = validate(known, found);
@@ -65,6 +69,17 @@ export function toTenant(
     shares: sharesOf(validated.value, models, before),
   };
   return validate(LiveTenant, tenant);
+}
+
+/** Says which names there are, one that is near first; there may be hundreds. */
+function unknownName(things: string, found: string, names: readonly string[]) {
+  const known = [...new Set(names)];
+  const meant = closestName(found, known);
+  const listed = [...new Set([...(meant === undefined ? [] : [meant]), ...known])];
+  const more = listed.length > NAMES_LISTED_MAX ? ", …" : "";
+  const text = `one of the ${things} ${listed.slice(0, NAMES_LISTED_MAX).join(", ")}${more}`;
+  const { error: message, params } = faultOf("invalid_value", text, { isEchoed: true });
+  return { code: "custom" as const, message, params };
 }
 
 /** What was said of a tenant, as far as it can be said by the admin API. */

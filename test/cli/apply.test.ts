@@ -28,6 +28,15 @@ tenants:
 `;
 writeFileSync(FILE, TEXT);
 
+const aChange = (kind: string, name: string, change: string) => ({ kind, name, change });
+const NOTHING_REMOVED = {
+  version: 3,
+  counts: { added: 1, changed: 0, removed: 1 },
+  changes: [aChange("model", "old", "removed"), aChange("tenant", "acme", "added")],
+  problems: [],
+};
+const NAMES = "- model old\n+ tenant acme\n";
+
 /** A gateway's admin API as far as its wire goes: it answers as told and keeps what it was sent. */
 class ScriptedGateway {
   readonly sent: {
@@ -42,6 +51,13 @@ class ScriptedGateway {
     isChanged: true,
     changes: { added: 1, changed: 2, removed: 3 },
   });
+  /** What it tells of a change before that is made. */
+  preview: object = NOTHING_REMOVED;
+  /** What was sent to make a configuration live. */
+  get applied() {
+    return this.sent.filter(({ method }) => method === "PUT");
+  }
+
   readonly #listener: Server = createServer((request, response) => {
     void this.#answer(request, response);
   });
@@ -60,7 +76,9 @@ class ScriptedGateway {
     const { method, url: path, headers } = request;
     const body = await readText(request);
     this.sent.push({ method, path, key: headers.authorization, body });
-    response.writeHead(this.status, { "content-type": "application/json" }).end(this.answer);
+    const isPreview = path === "/admin/v1/configuration/diff";
+    response.writeHead(isPreview ? 200 : this.status, { "content-type": "application/json" });
+    response.end(isPreview ? JSON.stringify(this.preview) : this.answer);
   }
 }
 
@@ -87,17 +105,18 @@ describe("sluice apply", () => {
   test("the file goes to the admin API as a live configuration, under the admin key", async () => {
     expect(await runRecorded("apply", FILE, "--url", `${url}/`)).toEqual({
       exitCode: 0,
-      stdout: `${FILE} is live at ${url} as version 4: 1 added, 2 changed, 3 removed`,
+      stdout: `${NAMES}${FILE} is live at ${url} as version 4: 1 added, 2 changed, 3 removed`,
       stderr: "",
     });
-    const [sent] = gateway.sent;
+    const [sent] = gateway.applied;
     expect(sent).toMatchObject({
       method: "PUT",
       path: "/admin/v1/configuration",
       key: `Bearer ${ADMIN_KEY}`,
     });
     const body: { configuration: unknown } = JSON.parse(sent?.body ?? "");
-    expect(Object.keys(body)).toEqual(["configuration"]);
+    // What was looked at is what is replaced.
+    expect(body).toEqual({ configuration: expect.anything(), expectedVersion: 3 });
     expect(LiveConfiguration.parse(body.configuration)).toEqual(body.configuration);
   });
 
@@ -106,11 +125,40 @@ describe("sluice apply", () => {
       "apply",
       FILE,
       `--url=${url}`,
-      "--expected-version=3",
+      "--expected-version=2",
       "--json",
     );
     expect(JSON.parse(stdout)).toMatchObject({ file: FILE, url, version: 4, isChanged: true });
-    expect(JSON.parse(gateway.sent[0]?.body ?? "")).toMatchObject({ expectedVersion: 3 });
+    expect(JSON.parse(gateway.applied[0]?.body ?? "")).toMatchObject({ expectedVersion: 2 });
+  });
+
+  test("who would be locked out is named, and nothing is done without --yes", async () => {
+    const keys = Array.from({ length: 30 }, (_, at) => aChange("key", `acme/k${at}`, "removed"));
+    gateway.preview = {
+      version: 3,
+      counts: { added: 1, changed: 0, removed: 31 },
+      changes: [
+        { ...aChange("tenant", "newt", "removed"), issuedKeys: 2 },
+        ...keys,
+        aChange("model", "more", "added"),
+      ],
+    };
+    const { exitCode, stdout, stderr } = await runRecorded("apply", FILE, `--url=${url}`);
+    expect([exitCode, stdout]).toEqual([1, ""]);
+    expect(stderr.split("\n")).toEqual([
+      "- tenant newt, and 2 issued keys",
+      ...keys.slice(0, 19).map(({ name }) => `- key ${name}`),
+      "… and 11 more",
+      `${FILE} does not have them: they would be removed from ${url}`,
+      "Nothing was done: say --yes if this is meant",
+    ]);
+    expect(gateway.applied).toEqual([]);
+    const done = await runRecorded("apply", FILE, `--url=${url}`, "--yes");
+    expect([done.exitCode, done.stderr]).toEqual([0, ""]);
+    expect(done.stdout).toContain("- tenant newt, and 2 issued keys");
+    const json = await runRecorded("apply", FILE, `--url=${url}`, "--yes", "--json");
+    expect(JSON.parse(json.stdout).removed).toHaveLength(31);
+    expect(gateway.applied).toHaveLength(2);
   });
 
   describe("with --local, where a gateway runs", () => {
@@ -134,10 +182,10 @@ describe("sluice apply", () => {
       writeFileSync(file, TEXT.replace(/hash: "[^"]+"/, "key: sk-plain-text"));
       expect(await runRecorded("apply", file, "--local")).toEqual({
         exitCode: 0,
-        stdout: `${file} is live at ${url} as version 4: 1 added, 2 changed, 3 removed`,
+        stdout: `${NAMES}${file} is live at ${url} as version 4: 1 added, 2 changed, 3 removed`,
         stderr: "",
       });
-      const [sent] = gateway.sent;
+      const [sent] = gateway.applied;
       expect(sent?.key).toBe(`Bearer ${run.secrets.SLUICE_ADMIN_KEY}`);
       const hash = keyHasher(run.secrets.SLUICE_KEY_PEPPER)("sk-plain-text");
       expect(JSON.parse(sent?.body ?? "")).toMatchObject({ configuration: { keys: [{ hash }] } });
@@ -168,14 +216,14 @@ describe("sluice apply", () => {
     expect(stderr).toContain(
       `Warning: ${file}:5 tenants.acme.keys[0].expires: this key has expired`,
     );
-    expect(gateway.sent).toHaveLength(1);
+    expect(gateway.applied).toHaveLength(1);
   });
 
   test("a configuration that is live already is told as such, and a reason is passed on", async () => {
     gateway.answer = JSON.stringify({ version: 4, isChanged: false });
     const { stdout } = await runRecorded("apply", FILE, `--url=${url}`, "--reason", "a try");
     expect(stdout).toBe(`${FILE} is live at ${url} as version 4, which is live already`);
-    expect(JSON.parse(gateway.sent[0]?.body ?? "")).toMatchObject({ reason: "a try" });
+    expect(JSON.parse(gateway.applied[0]?.body ?? "")).toMatchObject({ reason: "a try" });
   });
 
   test("a configuration with very many keys goes in lines", async () => {
@@ -186,7 +234,7 @@ describe("sluice apply", () => {
     const file = join(folder.path, "many.yaml");
     writeFileSync(file, TEXT.replace(/keys: .*/, `keys: [${keys.join(", ")}]`));
     await runRecorded("apply", file, `--url=${url}`, "--expected-version=3", "--reason=many keys");
-    const [sent] = gateway.sent;
+    const [sent] = gateway.applied;
     expect(sent?.path).toBe("/admin/v1/configuration?expectedVersion=3&reason=many+keys");
     const lines = (sent?.body ?? "").split("\n").map((line) => ThingLine.parse(JSON.parse(line)));
     expect(lines.filter(({ kind }) => kind === "key")).toHaveLength(1_001);
@@ -210,7 +258,7 @@ describe("sluice apply", () => {
     gateway.close();
     const { exitCode, stderr } = await runRecorded("apply", FILE, `--url=${url}`);
     expect(exitCode).toBe(1);
-    expect(stderr).toMatch(/^No answer from .*\/admin\/v1\/configuration: .*ECONNREFUSED/);
+    expect(stderr).toMatch(/^No answer from .*\/admin\/v1\/configuration\/diff: .*ECONNREFUSED/);
   });
 
   test("a file that is not right is never sent", async () => {

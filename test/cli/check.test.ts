@@ -37,6 +37,9 @@ tenants:
     class: interactive
 `;
 
+/** The same without the key that has expired. */
+const CLEAN = RIGHT.replace(", expires: 2020-01-01", "");
+
 describe("sluice check", () => {
   test("the bundled local configuration is right, for a local gateway only", async () => {
     expect(await runRecorded("check", "--local", LOCAL_FILE)).toEqual({
@@ -84,7 +87,7 @@ describe("sluice check", () => {
   });
 
   test("a repeated key alone is enough to refuse a file", async () => {
-    const file = write("repeated.yaml", RIGHT.replace("context:", "context: 1024, context:"));
+    const file = write("repeated.yaml", CLEAN.replace("context:", "context: 1024, context:"));
     expect(await runRecorded("check", file)).toEqual({
       exitCode: 1,
       stdout: "",
@@ -93,7 +96,7 @@ describe("sluice check", () => {
   });
 
   test("a spend over a model that has no price is told with what is missing", async () => {
-    const file = write("unpriced.yaml", `${RIGHT}    limits: { spend_per_month: 250 }\n`);
+    const file = write("unpriced.yaml", `${CLEAN}    limits: { spend_per_month: 250 }\n`);
     expect(await runRecorded("check", file)).toEqual({
       exitCode: 1,
       stdout: "",
@@ -104,7 +107,7 @@ describe("sluice check", () => {
   });
 
   test("a price or a spend in words is told with what would be right", async () => {
-    const wrong = RIGHT.replace(
+    const wrong = CLEAN.replace(
       "pool: local }",
       "pool: local, price_per_million_tokens: { input: 1, outptu: 2, output: $3 } }",
     );
@@ -148,6 +151,34 @@ describe("sluice check", () => {
     });
     const { stdout } = await runRecorded("check", file, "--json");
     expect(JSON.parse(stdout)).toEqual({ file, ok: true, problems: [], warnings: [warning] });
+  });
+
+  test("warnings are told beside what is wrong", async () => {
+    const file = write("both.yaml", `${RIGHT}    bogus: 1\n`);
+    const { exitCode, stderr } = await runRecorded("check", file);
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain('unknown key "bogus"');
+    expect(stderr).toContain(
+      `Warning: ${file}:7 tenants.acme.keys[1].expires: this key has expired`,
+    );
+    const { stdout } = await runRecorded("check", file, "--json");
+    expect(JSON.parse(stdout)).toMatchObject({
+      problems: [expect.anything()],
+      warnings: [expect.anything()],
+    });
+  });
+
+  test.each([
+    ["vllm", "", true],
+    ["sluice", "", false],
+    // One of ours among them can go on with an answer.
+    ["vllm", ", engine: sluice", false],
+  ])("of a pool of %s%s it is told that answers cannot go on: %s", async (engine, own, isTold) => {
+    const text = RIGHT.replace("engine: sluice", `engine: ${engine}`)
+      .replace("9101 }", `9101${own} }`)
+      .replace("    class: interactive", "    class: interactive\n    continuation: true");
+    const { stderr } = await runRecorded("check", write("engines.yaml", text));
+    expect(stderr.includes("do not go on elsewhere")).toBe(isTold);
   });
 
   test("a text that is not YAML is told by its lines", async () => {

@@ -1,5 +1,10 @@
 import { parse } from "yaml";
 import { afterEach, describe, expect, test, vi } from "vitest";
+import { leaveRunFile } from "../../cli/run-file.ts";
+import type { RunFolder } from "../../cli/stack/run-folder.ts";
+import { createRunFolder } from "../../cli/stack/run-folder.ts";
+import { provideSecrets } from "../../cli/stack/secrets.ts";
+import { ERRORS } from "../../src/protocol/errors.ts";
 import type { ForeignAnswer, ForeignServer } from "../support/foreign-server.ts";
 import { SILENCE, startForeignServer } from "../support/foreign-server.ts";
 import { runRecorded } from "./support/recorded-terminal.ts";
@@ -32,6 +37,21 @@ const VLLM = {
   "/metrics":
     "vllm:num_requests_running 3\nvllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc 0.25\n",
 };
+
+const refusal = (code: "missing_api_key" | "invalid_api_key") => ({
+  status: 401,
+  body: JSON.stringify({ error: { code, message: ERRORS[code].message } }),
+});
+const CARDS = {
+  "/v1/models": {
+    data: [
+      { id: "tiny", owned_by: "sluice", max_model_len: 2048 },
+      { id: "alias", owned_by: "sluice", max_model_len: 2048, root: "tiny" },
+    ],
+  },
+};
+const GATEWAY = { "/health": { status: "serving", server: "sluice-gateway" } };
+const ENGINE = { "/health": { status: "serving" } };
 
 describe("sluice doctor", () => {
   test("tells which engine it is and what it says of itself, and writes the configuration", async () => {
@@ -129,6 +149,111 @@ describe("sluice doctor", () => {
     expect(
       (await runRecorded("doctor", "http://a:1", "--token-env", "NOBODY_SET_IT")).exitCode,
     ).toBe(2);
+  });
+
+  test("tells a gateway of ours from an engine of ours, with a key of it and without", async () => {
+    for (const models of [CARDS, { "/v1/models": refusal("missing_api_key") }]) {
+      // oxlint-disable-next-line no-await-in-loop -- one server after the other
+      const { exitCode, stdout } = await doctor({ ...models, ...GATEWAY });
+      expect(exitCode).toBe(1);
+      expect(stdout).toContain(`${server?.url} is a Sluice gateway`);
+      expect(stdout).not.toContain("pools:");
+    }
+    const json = await doctor({ ...CARDS, ...GATEWAY }, "--json");
+    expect(JSON.parse(json.stdout)).toMatchObject({ isGateway: true, models: [{}, {}] });
+    const engine = await doctor({ ...CARDS, ...ENGINE });
+    expect(engine.exitCode).toBe(0);
+    expect(engine.stdout).toContain("is gpu-backend");
+    expect(engine.stdout).toContain("engine: sluice");
+  });
+
+  test("asks an engine of ours for an answer as well, and a model that it has not fails", async () => {
+    const missing = { status: 404, body: '{"error":{"message":"There is no zzz"}}' };
+    const answered = await doctor(
+      { ...CARDS, ...ENGINE, "/v1/chat/completions": `${HELLO}${USAGE}${DONE}` },
+      "--ask",
+    );
+    expect(answered.exitCode).toBe(0);
+    expect(answered.stdout).toContain("yes      ends its stream with [DONE]");
+    // Those that `sluice up` starts serve nobody without it; others are sent nothing of ours.
+    expect(server?.headers.at(-1)?.["x-gw-cache-salt"]).toMatch(/.{16}/);
+    await doctor({ ...VLLM, "/v1/chat/completions": `${HELLO}${DONE}` }, "--ask");
+    for (const headers of server?.headers ?? []) {
+      expect(Object.keys(headers)).not.toContain("x-gw-cache-salt");
+    }
+    const failed = await doctor(
+      { ...CARDS, ...ENGINE, "/v1/chat/completions": missing },
+      "--ask",
+      "--model=zzz",
+    );
+    expect(failed.exitCode).toBe(1);
+    expect(failed.stdout).toContain("no       answers a short request: status 404");
+    const none = await doctor({ "/v1/models": { data: [] }, ...ENGINE }, "--ask");
+    expect(none).toMatchObject({
+      exitCode: 1,
+      stdout: expect.stringContaining("it lists no model: give --model"),
+    });
+    expect(await runRecorded("doctor", "http://a:1", "--model=zzz")).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining("--ask"),
+    });
+  });
+
+  describe("with --local", () => {
+    const secrets = provideSecrets({});
+    const folders: RunFolder[] = [];
+    let others: ForeignServer | undefined;
+    afterEach(async () => {
+      vi.restoreAllMocks();
+      await others?.close();
+      for (const folder of folders.splice(0)) folder.remove();
+    });
+
+    /** A run whose gateway has replicas at these URLs. */
+    async function runWith(...urls: string[]): Promise<string> {
+      const replicas = urls.map((endpointUrl) => ({ endpointUrl, state: "ready" }));
+      const status = { configurationVersion: 1, pools: [{ poolId: "local", replicas }] };
+      others = await startForeignServer({ ...GATEWAY, "/admin/v1/status": status });
+      const folder = createRunFolder();
+      folders.push(folder);
+      leaveRunFile(folder.path, folder, { pid: process.pid, url: others.url, secrets });
+      vi.spyOn(process, "cwd").mockReturnValue(folder.path);
+      return others.url;
+    }
+
+    test("gives an engine of the run its token, and nobody else", async () => {
+      server = await startForeignServer({ "/v1/models": refusal("missing_api_key"), ...ENGINE });
+      await runWith(server.url);
+      const refused = await runRecorded("doctor", server.url);
+      expect(refused).toMatchObject({
+        exitCode: 1,
+        stderr: expect.stringContaining("--token-env SLUICE_REPLICA_SECRET, or --local"),
+      });
+      expect(server.bearers).not.toContainEqual(expect.stringContaining("Bearer"));
+      await runRecorded("doctor", server.url, "--local");
+      expect(server.bearers).toContain(`Bearer ${secrets.SLUICE_REPLICA_SECRET}`);
+
+      // A replica that is no engine of ours, and a server that is no replica.
+      await others?.close();
+      const foreign = await startForeignServer({ "/v1/models": { status: 401, body: "{}" } });
+      const gatewayUrl = await runWith(foreign.url);
+      await runRecorded("doctor", foreign.url, "--local");
+      expect(foreign.bearers).not.toContainEqual(expect.stringContaining("Bearer"));
+      const stranger = await runRecorded("doctor", "http://127.0.0.1:9", "--local");
+      expect(stranger).toMatchObject({
+        exitCode: 2,
+        stderr: expect.stringContaining(`an engine of this folder's run: ${foreign.url}`),
+      });
+      await foreign.close();
+      const gateway = await runRecorded("doctor", gatewayUrl, "--local");
+      expect(gateway.stdout).toContain("no server with the OpenAI API");
+    });
+
+    test("needs a run", async () => {
+      vi.spyOn(process, "cwd").mockReturnValue("/");
+      const { exitCode, stderr } = await runRecorded("doctor", "http://127.0.0.1:9", "--local");
+      expect([exitCode, stderr]).toEqual([2, expect.stringContaining('"sluice up"')]);
+    });
   });
 
   test("says so where nobody answers, or no such server", async () => {

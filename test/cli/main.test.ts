@@ -15,6 +15,9 @@ const COMMANDS = [
   "keys",
   "usage",
   "hash-key",
+  "doctor",
+  "schema",
+  "slo",
   "build",
 ];
 
@@ -67,12 +70,24 @@ describe("runCommandLine()", () => {
     expect(stderr).toBe(`Unknown option '--no-such-flag'\nSee: sluice ${name} --help`);
   });
 
+  test.each(COMMANDS)(
+    "%s can be told to ask the gateway of this folder, if it asks one",
+    async (name) => {
+      const { stdout } = await runRecorded(name, "--help");
+      expect(count(stdout, "--local ")).toBeGreaterThanOrEqual(count(stdout, "--url URL"));
+    },
+  );
+
   test.each(["check", "apply"])("%s wants a file", async (name) => {
     const { exitCode, stderr } = await runRecorded(name);
     expect(exitCode).toBe(2);
     expect(stderr).toContain("Expected the FILE");
   });
 });
+
+function count(text: string, part: string): number {
+  return text.split(part).length - 1;
+}
 
 test("sluice.mjs hands its words on and leaves the exit code to the shell", async () => {
   const launcher = new URL("../../cli/sluice.mjs", import.meta.url).pathname;

@@ -66,13 +66,13 @@ describe("sluice slo", () => {
   });
 
   test("tells one tenant as JSON, with all that the gateway says", async () => {
-    const { stdout } = await runRecorded("slo", "--url", url, "--tenant", "acme", "--json");
+    const { stdout } = await runRecorded("slo", "--url", url, "acme", "--json");
     expect(asked.map(({ path }) => path)).toEqual(["/admin/v1/slo?tenant=acme"]);
     expect(JSON.parse(stdout)).toEqual(reportOf("acme"));
   });
 
   test("fails with the gateway's reason, and without a key", async () => {
-    expect(await runRecorded("slo", "--url", url, "--tenant", "nobody")).toMatchObject({
+    expect(await runRecorded("slo", "--url", url, "nobody")).toMatchObject({
       exitCode: 1,
       stderr: `The gateway at ${url} refused (404): There is nothing here`,
     });

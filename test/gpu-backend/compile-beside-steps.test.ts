@@ -14,6 +14,7 @@ beforeAll(async () => {
     thread: {
       modelDirectory: MODEL,
       precision: "int8",
+      kvPrecision: undefined,
       runtime: "wasm",
       blockTokens: 16,
       blockCount: 256,

@@ -10,6 +10,7 @@ function aClient(fault: string, options: Partial<EngineClientOptions> = {}): Eng
     thread: {
       modelDirectory: fault,
       precision: "f32",
+      kvPrecision: undefined,
       runtime: "wasm",
       blockTokens: 16,
       blockCount: undefined,

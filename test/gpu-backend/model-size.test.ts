@@ -21,15 +21,20 @@ const aConfig = (overrides: Partial<ModelConfig> = {}): ModelConfig => ({
 
 describe("defaultBlockCount()", () => {
   test("is what fits 128 MiB, and one context where that is more", () => {
-    const pool = { blockTokens: 16, shareCount: 1 };
+    const pool = { blockTokens: 16, shareCount: 1, kvPrecision: "f32" } as const;
     expect(defaultBlockCount(aConfig(), pool)).toBe(4096);
     expect(defaultBlockCount(aConfig({ contextTokens: 131_072 }), pool)).toBe(8192);
   });
 
+  test("is 3.6 times as much in 8 bits, where a head of 32 numbers has a scale", () => {
+    const pool = { blockTokens: 16, shareCount: 1, kvPrecision: "int8" } as const;
+    expect(defaultBlockCount(aConfig(), pool)).toBe(Math.floor((4096 * 128) / 36));
+  });
+
   test("that has no block for each share is refused with what would be right", () => {
-    const blockTokens = 1024;
-    expect(defaultBlockCount(aConfig(), { blockTokens, shareCount: 64 })).toBe(64);
-    expect(() => defaultBlockCount(aConfig(), { blockTokens, shareCount: 65 })).toThrow(
+    const pool = { blockTokens: 1024, kvPrecision: "f32" } as const;
+    expect(defaultBlockCount(aConfig(), { ...pool, shareCount: 64 })).toBe(64);
+    expect(() => defaultBlockCount(aConfig(), { ...pool, shareCount: 65 })).toThrow(
       "--kv-shares: expected at most 64, the blocks of the default KV pool for this model, " +
         "found 65; --kv-blocks makes the pool larger",
     );

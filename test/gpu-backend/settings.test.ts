@@ -94,6 +94,21 @@ describe("parseSettings", () => {
     ]);
   });
 
+  test("keys and values may be kept in another precision than the weights", () => {
+    expect(settingsOf([]).kvPrecision, "as the weights").toBeUndefined();
+    expect(settingsOf(["--kv-precision", "f32"]).kvPrecision).toBe("f32");
+    expect(problemsOf(["--kv-precision", "q4"])).toEqual([
+      '--kv-precision: expected int8 or f32, found "q4"',
+    ]);
+  });
+
+  test("WebGPU is refused for int8, which it does not multiply", () => {
+    expect(problemsOf(["--runtime", "webgpu"])).toEqual([
+      "--runtime: webgpu multiplies floats only, and int8 would be left to the processor; take --precision f32",
+    ]);
+    expect(settingsOf(words("--runtime webgpu --precision f32")).runtime).toBe("webgpu");
+  });
+
   test("names of the object prototype are flags nobody has", () => {
     expect(problemsOf(["--constructor", "--__proto__=1"])).toHaveLength(2);
   });

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import type { IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { createServer } from "node:http";
 import { assert } from "../../src/base/assert.ts";
 
@@ -14,6 +14,8 @@ export interface ForeignServer {
   readonly url: string;
   /** Paths that were asked for, oldest first. */
   readonly paths: string[];
+  /** All of their headers. */
+  readonly headers: IncomingHttpHeaders[];
   /** Their `authorization` headers. */
   readonly bearers: (string | undefined)[];
   close(): Promise<void>;
@@ -24,10 +26,12 @@ export async function startForeignServer(
   answers: Readonly<Record<string, ForeignAnswer>>,
 ): Promise<ForeignServer> {
   const paths: string[] = [];
+  const headers: IncomingHttpHeaders[] = [];
   const bearers: (string | undefined)[] = [];
   const server = createServer((request: IncomingMessage, response) => {
     const path = request.url ?? "";
     paths.push(path);
+    headers.push(request.headers);
     bearers.push(request.headers.authorization);
     const answer = answers[path];
     if (answer === SILENCE) return;
@@ -50,6 +54,7 @@ export async function startForeignServer(
   return {
     url: `http://127.0.0.1:${address.port}`,
     paths,
+    headers,
     bearers,
     async close() {
       const closed = once(server, "close");

@@ -107,6 +107,7 @@ describe("/admin/v1/configuration/diff", () => {
         expect.objectContaining({ kind: "model", change: "changed" }),
       ]),
       problems: [],
+      version: 1,
     };
     const path = "/configuration/diff";
     expect(await tellAdmin(path, { method: "POST", body: { configuration } })).toEqual({

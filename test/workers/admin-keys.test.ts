@@ -1,4 +1,4 @@
-import { reset } from "cloudflare:test";
+import { reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, test } from "vitest";
 import { TenantId } from "../../src/protocol/ids.ts";
@@ -10,11 +10,14 @@ import { authenticate } from "../../workers/auth.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { GatewayError } from "../../workers/gateway-error.ts";
 import { settingsOf } from "../../workers/settings.ts";
+import { ISSUED_KEYS_MAX } from "../../workers/stored-keys.ts";
+import { VERSIONS_MAX } from "../../workers/stored-versions.ts";
 import { askAdmin, tellAdmin } from "./support/admin.ts";
 import {
   aLiveConfiguration,
   applyConfiguration,
   hashOfKey,
+  tearDirectory,
   TEST_KEY,
   tryConfiguration,
 } from "./support/configuration.ts";
@@ -44,6 +47,17 @@ async function holderOf(apiKey: string, nowMs = Date.now(), scope: KeyScope = "i
 
 const rotate = (key: string, body: object = {}) =>
   tellAdmin(`${KEYS}/${key}/rotate`, { method: "POST", body });
+
+/** What the Directory keeps of those who went. */
+const keptOfDeparted = () =>
+  runInDurableObject(directory(), (_object, { storage: { sql } }) => ({
+    departed: sql.exec<{ n: number }>("SELECT COUNT(*) AS n FROM departed_keys").one().n,
+    lives: sql.exec("SELECT tenant_id, since_version, life FROM tenant_lives").toArray(),
+  }));
+
+/** SQL that has a table `n` of the numbers from 1 to `count`. */
+const countingTo = (count: number) =>
+  `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
 
 const laterMs = (count: number) => Date.now() + count * ACCESS_FRESH_MS;
 
@@ -207,6 +221,154 @@ describe("an issued key", () => {
     expect(await holderOf(apiKey, laterMs(2))).toBe("invalid_api_key");
     await directory().rollBack(1, { actor: "test", reason: "" });
     expect(await holderOf(apiKey, laterMs(3))).toBe("app");
+  });
+
+  test("does not open another tenant that gets the name, however the former one was removed", async () => {
+    const tenants = [{ tenantId: aTenant("other") }];
+    const others = aLiveConfiguration({ tenants, keys: [] });
+    const settings = { modelIds: ["sluice-tiny"], className: "standard" };
+    const addAgain = () =>
+      tellAdmin("/tenants", {
+        method: "POST",
+        body: { tenantId: "tenant-a", tenant: settings },
+      });
+    const removals = [
+      () => applyConfiguration(others),
+      () => tellAdmin("/tenants/tenant-a", { method: "DELETE" }),
+      () => directory().rollBack(1, { actor: "test", reason: "" }),
+    ];
+    await applyConfiguration(others);
+    let age = 0;
+    for (const remove of removals) {
+      /* oxlint-disable no-await-in-loop -- one life after the other */
+      await applyConfiguration(
+        aLiveConfiguration({ tenants: [{}, { tenantId: aTenant("other") }], keys: [] }),
+      );
+      const { version: before } = await directory().summary();
+      const former = await createKey();
+      expect(await holderOf(former, laterMs((age += 1)))).toBe("app");
+      const known = await directory().lookup(hashOfKey(former));
+      await remove();
+      expect(await holderOf(former, laterMs((age += 1)))).toBe("invalid_api_key");
+      expect(await addAgain()).toMatchObject({ status: 200 });
+      // Neither the former one's keys nor their names are there, nor what was cached for it.
+      expect((await tellAdmin(KEYS)).body).toEqual({ keys: [] });
+      expect(await holderOf(former, laterMs((age += 1)))).toBe("invalid_api_key");
+      const latter = await createKey();
+      expect(await holderOf(latter, laterMs(age))).toBe("app");
+      const anew = await directory().lookup(hashOfKey(latter));
+      expect(anew.kind === "known" && anew.access.cacheGeneration).toBeGreaterThan(
+        known.kind === "known" ? known.access.cacheGeneration : Infinity,
+      );
+
+      // A rollback brings back the former one, in the place of the latter.
+      const back = await directory().rollBack(before, { actor: "test", reason: "" });
+      expect(back.kind).toBe("applied");
+      expect(await holderOf(former, laterMs((age += 1)))).toBe("app");
+      expect(await holderOf(latter, laterMs(age))).toBe("invalid_api_key");
+      const again = await directory().rollBack(before, { actor: "test", reason: "" });
+      expect(again.kind).toBe("unchanged");
+      await tellAdmin(`${KEYS}/app`, { method: "DELETE" });
+      /* oxlint-enable no-await-in-loop */
+    }
+    const { body } = await tellAdmin("/audit");
+    expect(JSON.stringify(body)).toContain("1 went with their tenants, 1 came back with them");
+  });
+
+  test("that was revoked does not come back with its tenant", async () => {
+    await applyConfiguration(aLiveConfiguration());
+    await createKey();
+    const revoked = await createKey({ name: "gone" });
+    await tellAdmin(`${KEYS}/gone`, { method: "DELETE" });
+    await applyConfiguration(
+      aLiveConfiguration({ tenants: [{ tenantId: aTenant("other") }], keys: [] }),
+    );
+    await directory().rollBack(1, { actor: "test", reason: "" });
+    expect(await holderOf(revoked, laterMs(1))).toBe("invalid_api_key");
+    expect((await directory().listKeys(aTenant(), "", 10))?.map(({ name }) => name)).toEqual([
+      "app",
+      "key-1",
+    ]);
+  });
+
+  test("that went with its tenant waits until no version has the tenant any more", async () => {
+    await applyConfiguration(aLiveConfiguration());
+    await createKey();
+    const tenants = [{ tenantId: aTenant("other") }];
+    const withContext = (contextTokens: number) =>
+      applyConfiguration(aLiveConfiguration({ tenants, keys: [], model: { contextTokens } }));
+    for (let version = 2; version <= VERSIONS_MAX + 1; version += 1) {
+      // oxlint-disable-next-line no-await-in-loop -- one version after the other
+      await withContext(version);
+    }
+    expect((await keptOfDeparted()).departed).toBe(1);
+    await withContext(1);
+    expect(await keptOfDeparted()).toEqual({
+      departed: 0,
+      lives: [{ tenant_id: "other", since_version: 2, life: 2 }],
+    });
+  });
+
+  test("that went with its tenant counts among those that there may be, and its end is not forgotten", async () => {
+    await applyConfiguration(aLiveConfiguration());
+    const apiKey = await createKey();
+    await rotate("app", { overlapMs: DAY_MS });
+    await tellAdmin(`${KEYS}/app-2`, { method: "DELETE" });
+    const tenants = [{ tenantId: aTenant("other") }];
+    await applyConfiguration(aLiveConfiguration({ tenants, keys: [] }));
+    await runInDurableObject(directory(), (_object, { storage: { sql } }) => {
+      sql.exec(
+        `${countingTo(ISSUED_KEYS_MAX - 1)} INSERT INTO departed_keys
+          SELECT 'id-' || i, 'key', 'tenant-a', 'name-' || i, '{}', '', 0, '', 1 FROM n`,
+      );
+      sql.exec(
+        `${countingTo(200_000)} INSERT INTO key_endings SELECT 'end-' || i, 0, ${DAY_MS} FROM n`,
+      );
+    });
+    const path = "/tenants/other/keys";
+    const answer = await tellAdmin(path, { method: "POST", body: { name: "one" } });
+    expect(answer).toMatchObject({ status: 400 });
+    expect(JSON.stringify(answer.body)).toContain("as many keys as there may be");
+    await directory().rollBack(1, { actor: "test", reason: "" });
+    await runInDurableObject(directory(), (_object, { storage: { sql } }) => {
+      expect(sql.exec("SELECT 1 FROM issued_keys WHERE name = 'app'").toArray()).toHaveLength(1);
+    });
+    expect(await holderOf(apiKey, Date.now() + 2 * DAY_MS)).toBe("invalid_api_key");
+  });
+
+  test("that was issued to a tenant before lives were told apart comes back by rollback alone", async () => {
+    await applyConfiguration(aLiveConfiguration());
+    const apiKey = await createKey();
+    await tearDirectory("DELETE FROM tenant_lives");
+    const tenants = [{ tenantId: aTenant("other") }];
+    await applyConfiguration(aLiveConfiguration({ tenants, keys: [] }));
+    await applyConfiguration(aLiveConfiguration());
+    expect(await holderOf(apiKey, laterMs(1))).toBe("invalid_api_key");
+    await directory().rollBack(1, { actor: "test", reason: "" });
+    expect(await holderOf(apiKey, laterMs(2))).toBe("app");
+  });
+
+  test("is kept where its tenant's row was torn and the file is applied anew", async () => {
+    await applyConfiguration(aLiveConfiguration());
+    const apiKey = await createKey();
+    await tearDirectory("DELETE FROM live_rows WHERE kind = 'tenant'");
+    await applyConfiguration(aLiveConfiguration());
+    expect(await holderOf(apiKey, laterMs(1))).toBe("app");
+  });
+
+  test("stays away where a file's key has its name in the version that is gone back to", async () => {
+    await applyConfiguration(aLiveConfiguration());
+    await applyConfiguration(aLiveConfiguration({ keys: [] }));
+    const apiKey = await createKey({ name: "key-1" });
+    const tenants = [{ tenantId: aTenant("other") }];
+    await applyConfiguration(aLiveConfiguration({ tenants, keys: [] }));
+    expect(await directory().rollBack(1, { actor: "test", reason: "" })).toMatchObject({
+      kind: "applied",
+    });
+    expect(await holderOf(apiKey, laterMs(1))).toBe("invalid_api_key");
+    expect(await directory().listKeys(aTenant(), "", 10)).toMatchObject([
+      { name: "key-1", source: "file" },
+    ]);
   });
 
   test("is taken over by a file that has its hash, and a file may not have its name for another key", async () => {

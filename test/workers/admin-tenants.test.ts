@@ -75,6 +75,28 @@ describe("POST /admin/v1/tenants", () => {
     expect((await directory().summary()).version).toBe(1);
   });
 
+  test("names what there is of classes and models, each once, and what was found", async () => {
+    const targets = { tbtMaxMs: 200 };
+    const classes = ["voice", "chat"].map((className) => ({ className, targets }));
+    await applyConfiguration({ ...aLiveConfiguration(), classes });
+    const settings = { modelIds: ["sluice-tiny"], className: "bulk" };
+    const messageOf = async (wish: object) =>
+      (await add("b", { ...settings, ...wish })).body["error"];
+    expect(await messageOf({ className: "nope" })).toMatchObject({
+      message:
+        "Expected 'className' to be one of the classes interactive, chat, standard, agent, bulk, voice, found \"nope\"",
+    });
+    expect(await messageOf({ className: "vocie" })).toMatchObject({
+      message: expect.stringContaining("one of the classes voice, interactive, chat"),
+    });
+    expect(await messageOf({ modelIds: ["gpt"] })).toMatchObject({
+      message: "Expected 'modelIds[0]' to be one of the models sluice-tiny, found \"gpt\"",
+    });
+    expect(await messageOf({ concurrencyMax: 0 })).toMatchObject({
+      message: "Expected 'concurrencyMax' to be more than 0, found 0",
+    });
+  });
+
   test("refuses a name that is taken or none, and everything before a configuration is there", async () => {
     const tenant = { modelIds: ["sluice-tiny"], className: "bulk" };
     expect(await add("b", tenant)).toMatchObject({ status: 400 });

@@ -474,7 +474,7 @@ describe("a prompt that is too long", () => {
       "for the target is 400 with what would be in time",
       100_000,
       "slo_unattainable",
-      /^The prompt of about 587\d tokens takes 58\d\d\d ms .* at most the target of 5000 ms$/,
+      /^The prompt, at a guess from its length 587\d tokens, takes 58\d\d\d ms .* at most the target of 5000 ms$/,
     ],
     [
       "for the target, and by estimate for the model, is 400 in the words that clients know",

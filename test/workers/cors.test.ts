@@ -46,6 +46,16 @@ describe("a page may read", () => {
     );
   });
 
+  test("who is no page is told nothing of pages, and no cache mixes the two up", async () => {
+    for (const headers of [ORIGIN, {}]) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      const response = await fetchGateway("/health", { headers });
+      expect(response.headers.has("access-control-expose-headers")).toBe(headers === ORIGIN);
+      expect(response.headers.has("access-control-allow-origin")).toBe(headers === ORIGIN);
+      expect(response.headers.get("vary")).toContain("origin");
+    }
+  });
+
   test("a stream", async () => {
     const { ask, upstream } = await aGateway();
     await upstream.answerWith(streamedAnswer(["a"]));

@@ -114,14 +114,20 @@ describe("DirectoryObject.compare()", () => {
           change: "changed",
           fields: [{ path: "tokensPerMinuteMax", after: "7" }],
         },
-        { kind: "tenant", name: "b", change: "added" },
-        { kind: "key", name: "tenant-a/new", change: "added" },
+        expect.objectContaining({
+          kind: "tenant",
+          name: "b",
+          change: "added",
+          fields: expect.arrayContaining([{ path: "className", after: '"standard"' }]),
+        }),
+        { kind: "key", name: "tenant-a/new", change: "added", fields: [] },
         { kind: "key", name: "tenant-a/key-1", change: "removed" },
       ]),
     });
     expect(await directory().compare({ from: 2, to: 1 }, 1)).toMatchObject({
       counts: { added: 1, changed: 2, removed: 2 },
-      changes: [expect.anything()],
+      // Who would be locked out comes first, however much else there is.
+      changes: [{ kind: "tenant", name: "b", change: "removed" }],
     });
   });
 
@@ -260,6 +266,51 @@ describe("DirectoryObject.upload()", () => {
     });
     expect(await storedRows()).toMatchObject({ staged: 0 });
     expect(await contextTokens()).toBe(1024);
+  });
+
+  test("tells first who would be locked out, with the keys that were issued to them", async () => {
+    const tenants = [{}, { tenantId: aName("b") }, { tenantId: aName("z") }];
+    await applyConfiguration(aLiveConfiguration({ tenants }));
+    const place = { tenantId: aName("z"), actor: "test" };
+    await directory().issueKey({ ...place, name: "one", hash: "1".repeat(64) }, {});
+    await directory().issueKey({ ...place, name: "two", hash: "2".repeat(64) }, {});
+    const next = aLiveConfiguration({
+      tenants: [{ tenantId: aName("a") }],
+      keys: [],
+      model: { contextTokens: 1024 },
+    });
+    const gone = [
+      { kind: "tenant", name: "b", change: "removed" },
+      { kind: "tenant", name: "tenant-a", change: "removed" },
+      { kind: "tenant", name: "z", change: "removed", issuedKeys: 2 },
+      { kind: "key", name: "tenant-a/key-1", change: "removed" },
+    ];
+    using upload = await beginUpload(next);
+    const preview = await upload.preview(4);
+    expect(preview).toMatchObject({
+      version: 1,
+      counts: { added: 1, changed: 1, removed: 4 },
+    });
+    expect(preview.changes).toEqual(gone);
+    await applyConfiguration(next);
+    await directory().rollBack(1, BY);
+    expect((await directory().compare({ from: 3, to: 2 }, 4))?.changes).toEqual(gone);
+    // Those of a version that is not live are not known.
+    expect((await directory().compare({ from: 1, to: 2 }, 4))?.changes[2]).toEqual({
+      kind: "tenant",
+      name: "z",
+      change: "removed",
+    });
+  });
+
+  test("tells what would heal a torn configuration", async () => {
+    await applyConfiguration(withContext(1024));
+    await tearDirectory("UPDATE live_rows SET value = '{\"mod' WHERE kind = 'model'");
+    using upload = await beginUpload(withContext(1024));
+    expect(await upload.preview(10)).toMatchObject({
+      counts: { added: 0, changed: 1, removed: 0 },
+      problems: [],
+    });
   });
 
   test("a fifth upload at once is told to come again", async () => {

@@ -65,7 +65,7 @@ describe("GET /health", () => {
   test("is open to everyone", async () => {
     const response = await fetchGateway("/health");
     expect(response.status).toBe(200);
-    expect(await response.json()).toEqual({ status: "serving" });
+    expect(await response.json()).toEqual({ status: "serving", server: "sluice-gateway" });
   });
 
   test("answers HEAD without a body", async () => {

@@ -171,7 +171,7 @@ describe("a request for a completion or embeddings", () => {
 
   test.each([
     ["without a prompt", COMPLETION_PATH, {}, "missing_required_parameter", "prompt"],
-    ["of numbers and texts", COMPLETION_PATH, { prompt: ["a", 1] }, "invalid_type", "prompt"],
+    ["of numbers and texts", COMPLETION_PATH, { prompt: ["a", 1] }, "invalid_type", "prompt[1]"],
     ["without an input", EMBEDDINGS_PATH, {}, "missing_required_parameter", "input"],
     ["of nothing", EMBEDDINGS_PATH, { input: [] }, "empty_array", "input"],
     [

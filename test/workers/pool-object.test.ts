@@ -1,9 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { assert } from "../../src/base/assert.ts";
-import type { Offer } from "../../src/pool/offer.ts";
-import type { PoolStatus } from "../../src/pool/pool-status.ts";
 import { REPLICA_CLOSE_CODES, REPLICA_FRAME_BYTES_MAX } from "../../src/protocol/engine-api.ts";
 import { PoolId, RequestId } from "../../src/protocol/ids.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
@@ -11,87 +9,15 @@ import { PoolObject } from "../../workers/pool-object.ts";
 import { LINKS_MAX } from "../../workers/replica-links.ts";
 import { anOffer, firstTokenWithin } from "../support/pool-builders.ts";
 import { aHello, aReport } from "../support/replica-builders.ts";
-import type { ConfigurationWish } from "./support/configuration.ts";
-import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
-import type { ConnectedReplica, ReplicaWish } from "./support/replica.ts";
-import { connectReplica } from "./support/replica.ts";
-
-const URL_A = "http://127.0.0.1:9101";
-const URL_B = "http://127.0.0.1:9102";
-
-/** For polls: long enough for a machine that is busy. */
-const PATIENCE = { timeout: 10_000 };
-
-let poolCount = 0;
-
-/** A pool that no other test has used, with its replicas in the live configuration. */
-async function configurePool(wish: ConfigurationWish = {}) {
-  poolCount += 1;
-  const poolId = PoolId.parse(`pool-${poolCount}`);
-  const configure = (next: ConfigurationWish) =>
-    applyConfiguration(
-      aLiveConfiguration({
-        endpointUrls: [URL_A],
-        ...next,
-        pool: { ...next.pool, poolId },
-        model: { poolId },
-      }),
-    );
-  await configure(wish);
-  const stub = () => env.POOLS.getByName(poolId);
-  return {
-    poolId,
-    configure,
-    stub,
-    // A promise of RPC makes a further call of every property that is looked up on it.
-    acquire: async (offer: Offer) => await stub().acquire(poolId, offer),
-    status: async (): Promise<PoolStatus> => await stub().status(poolId),
-    connect: (url: string, replica: ReplicaWish = {}) =>
-      connectReplica(url, { ...replica, poolId }),
-    leases: async () => (await stub().status(poolId)).leases,
-    firstState: async () => (await stub().status(poolId)).replicas[0]?.state,
-    untilReady: (count = 1) =>
-      expect
-        .poll(async () => {
-          const { replicas } = await stub().status(poolId);
-          return replicas.filter(({ state }) => state === "ready").length;
-        }, PATIENCE)
-        .toBe(count),
-  };
-}
-
-type TestPool = Awaited<ReturnType<typeof configurePool>>;
-
-/** A pool with one replica that can run so many requests and queues none. */
-async function aPoolWithSlots(slots: number, wish: ConfigurationWish = {}): Promise<TestPool> {
-  const pool = await configurePool(wish);
-  await pool.connect(URL_A, { hello: { sequencesMax: slots, queueMax: 0 } });
-  await pool.untilReady();
-  return pool;
-}
-
-/** A pool with two replicas, both ready, and their connections. */
-async function aPoolWithTwoReplicas(): Promise<{ pool: TestPool; replicas: ConnectedReplica[] }> {
-  const pool = await configurePool({ endpointUrls: [URL_A, URL_B] });
-  const replicas = [await pool.connect(URL_A), await pool.connect(URL_B)];
-  await pool.untilReady(2);
-  return { pool, replicas };
-}
-
-/** Opens a replica's connection without saying anything on it. */
-async function dial(pool: TestPool) {
-  const response = await pool.stub().fetch(`https://gateway.test/internal/pools/${pool.poolId}`, {
-    headers: { upgrade: "websocket" },
-  });
-  const socket = response.webSocket;
-  if (socket === null) throw new Error(`The pool answered ${response.status}, not an upgrade`);
-  const closed = new Promise<number>((resolve) => {
-    socket.addEventListener("close", (event) => resolve(event.code));
-  });
-  socket.accept();
-  onTestFinished(() => socket.close());
-  return { socket, closed, send: (frame: unknown) => socket.send(JSON.stringify(frame)) };
-}
+import {
+  aPoolWithSlots,
+  aPoolWithTwoReplicas,
+  configurePool,
+  dial,
+  PATIENCE,
+  URL_A,
+  URL_B,
+} from "./support/test-pool.ts";
 
 /** Runs `call` in a context of its own, that of an object which can be made to crash. */
 async function inAnotherContext(name: string, call: (crash: () => void) => Promise<void>) {
@@ -187,23 +113,6 @@ describe("PoolObject.acquire()", () => {
     const waiting = pool.acquire(anOffer("r", { targets: firstTokenWithin(20_000) }));
     await pool.connect(URL_A);
     expect((await waiting).kind).toBe("dispatched");
-  });
-
-  test("a closed pool stays closed in its next life, until it is opened", async () => {
-    const pool = await configurePool();
-    await pool.stub().close(pool.poolId, true);
-    await expect(
-      runInDurableObject(pool.stub(), (_, state) => state.abort("the next life begins")),
-    ).rejects.toThrow("the next life begins");
-    expect(await pool.status()).toMatchObject({ isClosed: true, offered: 0 });
-    expect(await pool.acquire(anOffer("r"))).toMatchObject({
-      kind: "rejected",
-      rejection: { reason: "closed" },
-    });
-    await pool.stub().close(pool.poolId, false);
-    await pool.connect(URL_A);
-    await pool.untilReady();
-    expect((await pool.acquire(anOffer("r"))).kind).toBe("dispatched");
   });
 
   test("a pool that is in no configuration has no replica", async () => {
@@ -376,6 +285,15 @@ describe("a replica's connection", () => {
     await pool.untilReady();
     replica.close();
     await expect.poll(pool.firstState, PATIENCE).toBe("disconnected");
+  });
+
+  test("is answered when it closes, or its process would wait for it for ever", async () => {
+    const pool = await configurePool();
+    const replica = await pool.connect(URL_A);
+    replica.close();
+    // This runtime ends a connection after ten seconds that nobody answers; `workerd serve` that stops does not.
+    const unanswered = scheduler.wait(5_000).then(() => "unanswered");
+    expect(await Promise.race([replica.closed, unanswered])).not.toBe("unanswered");
   });
 
   test("may be of a replica that only the newest configuration has", async () => {

@@ -86,6 +86,22 @@ describe("settingsOf()", () => {
     }
   });
 
+  test("names each secret once, with all that is wrong with it", () => {
+    const same = "a".repeat(43);
+    const names = Object.keys(SECRETS);
+    expect(
+      problemOf({ ...PRODUCTION, ...Object.fromEntries(names.map((name) => [name, same])) })
+        ?.message,
+    ).toBe(
+      `The gateway is not configured to serve: ${names
+        .map((name) => `${name} is used for two purposes and is not random`)
+        .join("; ")}`,
+    );
+    expect(problemOf({ ...PRODUCTION, SLUICE_KEY_PEPPER: "aaa" })?.message).toBe(
+      "The gateway is not configured to serve: SLUICE_KEY_PEPPER must have 32 characters or more and is not random",
+    );
+  });
+
   test("tells what is wrong with a pool's secret, and takes whatever its servers take", () => {
     expect(secretOf("token")).toEqual({ kind: "known", secret: "token" });
     expect(secretOf(undefined)).toEqual({ kind: "faulty", reason: "is missing" });

@@ -15,6 +15,7 @@ import { orThrow, readJsonObject } from "../json-body.ts";
 import type { KeyVerdict } from "../key-desk.ts";
 import { settingsOf } from "../settings.ts";
 import type { Settings } from "../settings.ts";
+import { unknownKey, unknownThing } from "../unknown-thing.ts";
 import { readQuery } from "./admin-query.ts";
 
 const BODY_BYTES_MAX = 100_000;
@@ -32,7 +33,7 @@ export const keyRoutes = new Hono<EdgeContext>()
 async function listKeys(c: Context<EdgeContext>): Promise<Response> {
   const { after, limit } = readQuery(NamePage, c.req.query());
   const keys = await directoryOf(c).listKeys(tenantIdOf(c), after, limit);
-  if (keys === undefined) throw new GatewayError({ code: "not_found" });
+  if (keys === undefined) throw unknownThing("tenant", c.req.param("tenant"));
   return c.json({ keys });
 }
 
@@ -41,7 +42,7 @@ async function createKey(c: Context<EdgeContext>): Promise<Response> {
   const { name, ...permissions } = orThrow(validate(CreateKeyRequest, body));
   const made = newKey(settingsOf(c.env));
   const place = { tenantId: tenantIdOf(c), name, actor: c.var.actor, hash: made.hash };
-  const key = orRefuse(await directoryOf(c).issueKey(place, permissions));
+  const key = orRefuse(await directoryOf(c).issueKey(place, permissions), place);
   return secretResponse({ apiKey: made.apiKey, key }, 201);
 }
 
@@ -51,12 +52,13 @@ async function rotateKey(c: Context<EdgeContext>): Promise<Response> {
   const { name = nextKeyName(place.name), ...wish } = orThrow(validate(RotateKeyRequest, body));
   const made = newKey(settingsOf(c.env));
   const successor = { ...wish, name, hash: made.hash };
-  const key = orRefuse(await directoryOf(c).rotateKey(place, successor));
+  const key = orRefuse(await directoryOf(c).rotateKey(place, successor), place);
   return secretResponse({ apiKey: made.apiKey, key }, 201);
 }
 
 async function revokeKey(c: Context<EdgeContext>): Promise<Response> {
-  return c.json({ key: orRefuse(await directoryOf(c).revokeKey(placeOf(c))) });
+  const place = placeOf(c);
+  return c.json({ key: orRefuse(await directoryOf(c).revokeKey(place), place) });
 }
 
 /** The Directory is told the hash alone. */
@@ -71,7 +73,10 @@ function secretResponse(body: object, status: number): Response {
   return Response.json(body, { status, headers: { "cache-control": "no-store" } });
 }
 
-function orRefuse(verdict: KeyVerdict): Extract<KeyVerdict, { kind: "done" }>["key"] {
+function orRefuse(
+  verdict: KeyVerdict,
+  { tenantId, name }: { readonly tenantId: TenantId; readonly name: string },
+): Extract<KeyVerdict, { kind: "done" }>["key"] {
   if (verdict.kind === "done") return verdict.key;
   if (verdict.kind === "name-taken") {
     const message = "The tenant has a key of this name: expected another 'name'";
@@ -81,7 +86,8 @@ function orRefuse(verdict: KeyVerdict): Extract<KeyVerdict, { kind: "done" }>["k
     const message = "There are as many keys as there may be: expected some to be revoked first";
     throw new GatewayError({ code: "invalid_value", message });
   }
-  throw new GatewayError({ code: "not_found" });
+  if (verdict.kind === "unknown-tenant") throw unknownThing("tenant", tenantId);
+  throw unknownKey(tenantId, name);
 }
 
 function directoryOf(c: Context<EdgeContext>) {
@@ -94,6 +100,6 @@ function placeOf(c: Context<EdgeContext>) {
 
 function tenantIdOf(c: Context<EdgeContext>): TenantId {
   const tenantId = TenantId.safeParse(c.req.param("tenant"));
-  if (!tenantId.success) throw new GatewayError({ code: "not_found" });
+  if (!tenantId.success) throw unknownThing("tenant", c.req.param("tenant"));
   return tenantId.data;
 }

@@ -15,6 +15,7 @@ import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { orThrow, readJsonObject } from "../json-body.ts";
+import { unknownThing } from "../unknown-thing.ts";
 import { keyRoutes } from "./admin-keys.ts";
 import { readQuery } from "./admin-query.ts";
 import { purgeCache } from "./cache-purge.ts";
@@ -55,7 +56,7 @@ async function listTenants(c: Context<EdgeContext>): Promise<Response> {
 
 async function showTenant(c: Context<EdgeContext>): Promise<Response> {
   const tenant = await directoryOf(c).tenant(tenantIdOf(c));
-  if (tenant === undefined) throw new GatewayError({ code: "not_found" });
+  if (tenant === undefined) throw unknownThing("tenant", c.req.param("tenant"));
   return c.json({ tenant });
 }
 
@@ -84,7 +85,7 @@ async function change(
 ): Promise<Response> {
   const authorship = { reason: "", ...options, actor: c.var.actor };
   const verdict = await directoryOf(c).changeTenant(wish, authorship);
-  if (verdict.kind === "unknown-tenant") throw new GatewayError({ code: "not_found" });
+  if (verdict.kind === "unknown-tenant") throw unknownThing("tenant", wish.tenantId);
   if (verdict.kind === "unconfigured") {
     const message = "Nothing is configured yet: expected a configuration to be applied first";
     throw new GatewayError({ code: "invalid_value", message });
@@ -108,6 +109,6 @@ function directoryOf(c: Context<EdgeContext>) {
 
 function tenantIdOf(c: Context<EdgeContext>): TenantId {
   const tenantId = TenantId.safeParse(c.req.param("tenant"));
-  if (!tenantId.success) throw new GatewayError({ code: "not_found" });
+  if (!tenantId.success) throw unknownThing("tenant", c.req.param("tenant"));
   return tenantId.data;
 }

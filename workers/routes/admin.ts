@@ -2,7 +2,6 @@ import type { Context } from "hono";
 import { Hono } from "hono";
 import { TokenBuckets } from "../../src/base/token-buckets.ts";
 import { AuditQuery } from "../../src/tenants/admin-requests.ts";
-import { PoolId } from "../../src/protocol/ids.ts";
 import { authenticateAdmin } from "../auth.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
@@ -10,6 +9,7 @@ import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { settingsOf } from "../settings.ts";
 import { configurationRoutes } from "./admin-configuration.ts";
+import { poolRoutes } from "./admin-pools.ts";
 import { readQuery } from "./admin-query.ts";
 import { tenantRoutes } from "./admin-tenants.ts";
 import { tellAllSlo } from "./slo.ts";
@@ -43,17 +43,7 @@ export const adminRoutes = new Hono<EdgeContext>()
   .route("/tenants", tenantRoutes)
   .get("/audit", listDeeds)
   .all("/audit", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
-  .get("/pools/:pool", describePool)
-  .all("/pools/:pool", () => errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }))
-  .put("/pools/:pool/closed", (c) => closePool(c, true))
-  .delete("/pools/:pool/closed", (c) => closePool(c, false))
-  .all("/pools/:pool/closed", () =>
-    errorResponse({ code: "method_not_allowed" }, { allow: "PUT, DELETE" }),
-  )
-  .get("/pools/:pool/decisions", explainPool)
-  .all("/pools/:pool/decisions", () =>
-    errorResponse({ code: "method_not_allowed" }, { allow: "GET, HEAD" }),
-  );
+  .route("/pools", poolRoutes);
 
 /** Answers with the live version and every pool. A pool whose object is away does not hide the others. */
 async function describeStatus(c: Context<EdgeContext>): Promise<Response> {
@@ -73,37 +63,4 @@ async function describeStatus(c: Context<EdgeContext>): Promise<Response> {
 async function listDeeds(c: Context<EdgeContext>): Promise<Response> {
   const { before, limit } = readQuery(AuditQuery, c.req.query());
   return c.json({ entries: await c.env.DIRECTORY.getByName(DIRECTORY_NAME).audit(before, limit) });
-}
-
-/** Answers with one pool as it is now, its tenants of the last minutes included. */
-async function describePool(c: Context<EdgeContext>): Promise<Response> {
-  const poolId = await knownPoolOf(c);
-  const status = await c.env.POOLS.getByName(poolId).status(poolId);
-  return c.json({ poolId, ...status });
-}
-
-/** Has a pool take nothing in any more, or opens it again. */
-async function closePool(c: Context<EdgeContext>, isClosed: boolean): Promise<Response> {
-  const poolId = await knownPoolOf(c);
-  await c.env.POOLS.getByName(poolId).close(poolId, isClosed);
-  return c.json({ poolId, isClosed });
-}
-
-/** Answers with a pool's log of decisions, a line each, from which they can be made again. */
-async function explainPool(c: Context<EdgeContext>): Promise<Response> {
-  const poolId = await knownPoolOf(c);
-  // A log that nobody is to read is not made: it would break off in the pool.
-  const lines =
-    c.req.method === "HEAD" ? null : await c.env.POOLS.getByName(poolId).decisions(poolId);
-  return new Response(lines, { headers: { "content-type": "application/x-ndjson" } });
-}
-
-/** Only pools of the configuration exist: a name alone makes no object. */
-async function knownPoolOf(c: Context<EdgeContext>): Promise<PoolId> {
-  const poolId = PoolId.safeParse(c.req.param("pool"));
-  const { poolIds } = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).summary();
-  if (!poolId.success || !poolIds.includes(poolId.data)) {
-    throw new GatewayError({ code: "not_found" });
-  }
-  return poolId.data;
 }

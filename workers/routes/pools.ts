@@ -6,8 +6,11 @@ import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { settingsOf } from "../settings.ts";
+import { unknownThing } from "../unknown-thing.ts";
 
 const RETRY_AFTER_MS = 1_000;
+/** What the object answers while it takes no connection, by its operator's word. */
+const POOL_CLOSED_STATUS = 423;
 
 /**
  * `GET /internal/pools/{pool}`: lets a replica of ours open its WebSocket to its pool. Only pools
@@ -16,14 +19,18 @@ const RETRY_AFTER_MS = 1_000;
 export async function connectReplica(c: Context<EdgeContext>): Promise<Response> {
   verifyBearer(c.req.raw.headers, settingsOf(c.env).replicaSecret);
   const poolId = PoolId.safeParse(c.req.param("pool"));
-  if (!poolId.success) throw new GatewayError({ code: "not_found" });
+  if (!poolId.success) throw unknownThing("pool", c.req.param("pool"));
   const known = await c.env.DIRECTORY.getByName(DIRECTORY_NAME).poolConfiguration(poolId.data);
-  if (known === undefined) throw new GatewayError({ code: "not_found" });
+  if (known === undefined) throw unknownThing("pool", poolId.data);
   if (c.req.header("upgrade")?.toLowerCase() !== "websocket") {
     return errorResponse({ code: "upgrade_required" }, { upgrade: "websocket" });
   }
   const response = await c.env.POOLS.getByName(poolId.data).fetch(c.req.raw);
   if (response.webSocket !== null) return response;
+  if (response.status === POOL_CLOSED_STATUS) {
+    const message = "The pool is closed, and takes no engine until it is opened";
+    throw new GatewayError({ code: "server_is_overloaded", message });
+  }
   // Its connections are at their bound.
   throw new GatewayError({ code: "server_is_overloaded", retryAfterMs: RETRY_AFTER_MS });
 }

@@ -15,6 +15,7 @@ import type { EdgeContext } from "../edge-context.ts";
 import type { Env } from "../env.ts";
 import { GatewayError } from "../gateway-error.ts";
 import { settingsOf } from "../settings.ts";
+import { unknownThing } from "../unknown-thing.ts";
 
 /** One tenant's report. */
 interface SloReport {
@@ -50,7 +51,7 @@ export async function tellAllSlo({ req, env }: Context<EdgeContext>) {
   if (wanted !== undefined) {
     const tenant = await directory.tenant(wanted);
     // Only tenants of the configuration exist: a name alone makes no object.
-    if (tenant === undefined) throw new GatewayError({ code: "not_found" });
+    if (tenant === undefined) throw unknownThing("tenant", wanted);
     return Response.json(await reportOn(tenant, env), NO_STORE);
   }
   const found = await directory.tenants(after, limit + 1);

@@ -7,6 +7,7 @@ import { toUsageLine } from "../usage-line.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { GatewayError } from "../gateway-error.ts";
+import { unknownThing } from "../unknown-thing.ts";
 
 /**
  * `GET /admin/v1/tenants/{tenant}/usage?after=N&limit=M`: counted requests, one a line, oldest first. The
@@ -18,7 +19,7 @@ export async function exportUsage(c: Context<EdgeContext>): Promise<Response> {
   // Only tenants of the configuration exist: a name alone makes no object.
   const isKnown =
     tenantId.success && (await c.env.DIRECTORY.getByName(DIRECTORY_NAME).hasTenant(tenantId.data));
-  if (!isKnown) throw new GatewayError({ code: "not_found" });
+  if (!isKnown) throw unknownThing("tenant", c.req.param("tenant"));
   const page = UsageQuery.safeParse(c.req.query());
   if (!page.success) {
     throw new GatewayError({

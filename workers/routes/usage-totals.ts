@@ -7,7 +7,7 @@ import type { UsageTotals } from "../../src/tenants/usage-totals.ts";
 import { addUsage, noUsage } from "../../src/tenants/usage-totals.ts";
 import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
-import { GatewayError } from "../gateway-error.ts";
+import { unknownThing } from "../unknown-thing.ts";
 import { usageOfTenant } from "./usage.ts";
 
 /** `GET /admin/v1/tenants/{tenant}/usage/totals`: what each key has used, and the tenant in this month. */
@@ -16,7 +16,7 @@ export async function sumUpUsage({ req, env }: Context<EdgeContext>): Promise<Re
   // Only tenants of the configuration exist: a name alone makes no object.
   const isKnown =
     tenantId.success && (await env.DIRECTORY.getByName(DIRECTORY_NAME).hasTenant(tenantId.data));
-  if (!isKnown) throw new GatewayError({ code: "not_found" });
+  if (!isKnown) throw unknownThing("tenant", req.param("tenant"));
   // Of no key; what is asked for is the tenant's.
   const { month, openCount, shardCount } = await usageOfTenant(tenantId.data, "", env);
   const shards = await Promise.all(

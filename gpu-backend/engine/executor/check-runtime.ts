@@ -44,6 +44,40 @@ export async function checkRuntime(runtime: SegmentRuntime): Promise<void> {
   }
 }
 
+const numbers = (count: number) =>
+  Float32Array.from({ length: count }, (_, index) => Math.sin(index * index));
+
+/**
+ * Multiplies rows alone and among others, and throws unless their bits are the same: a tenant's text
+ * must not depend on who else is served. A GPU's shaders may be others for other shapes.
+ */
+export async function checkRowsAlone(runtime: SegmentRuntime): Promise<void> {
+  const [inputs, outputs, rowsMax] = [257, 96, 64];
+  const graph = new OnnxGraph();
+  graph.input("x", "float32", ["N", inputs]);
+  const weights = graph.constant("float32", [inputs, outputs], numbers(inputs * outputs));
+  graph.apply("MatMul", ["x", weights], { outputs: ["y"] });
+  graph.output("y", "float32", ["N", outputs]);
+  const segment = await runtime.load({ model: graph.toModel(), inputs: ["x"], outputs: ["y"] });
+  const x = runtime.allocate(rowsMax * inputs * FLOAT_BYTES);
+  const y = runtime.allocate(rowsMax * outputs * FLOAT_BYTES);
+  const { buffer } = runtime.memory;
+  new Float32Array(buffer, x, rowsMax * inputs).set(numbers(rowsMax * inputs));
+  let alone: Float32Array | undefined;
+  for (const rows of [1, 2, 5, 16, rowsMax]) {
+    await segment.run(
+      [{ type: "float32", address: x, shape: [rows, inputs] }],
+      [{ type: "float32", address: y, shape: [rows, outputs] }],
+    );
+    const first = new Float32Array(buffer, y, outputs);
+    alone ??= first.slice();
+    assert(
+      alone.every((value, output) => value === first[output]),
+      `a row is the same alone and among ${rows}`,
+    );
+  }
+}
+
 const EXTREMES = [-127, 127, 126, -1, 0, 1];
 
 const extremeAt = (index: number) => EXTREMES[index % EXTREMES.length] ?? 0;

@@ -3,6 +3,7 @@ import { integerProductGraph } from "./integer-product-graph.ts";
 import { instantiateKernel } from "./kernel.ts";
 import { quantizeMatrix, type QuantizedMatrix } from "./quantize.ts";
 import { Region } from "./region.ts";
+import type { RowPlaces } from "./row-operations.ts";
 import type { Segment, SegmentRuntime } from "./segment-runtime.ts";
 
 /** The exports of `gpu-backend/kernels/int8-product.ts`; addresses are bytes in its memory. */
@@ -61,7 +62,7 @@ const TILE_OUTPUTS = 8;
 const PADDED_OUTPUTS = 2 * TILE_OUTPUTS;
 
 /** Multiplications from which on a call of the runtime costs less than our own kernel; measured. */
-const SEGMENT_WORK_MIN = 2_000_000;
+const SEGMENT_WORK_MIN = 500_000;
 
 /**
  * Products of f32 rows with int8 matrices, by our own kernel in a runtime's memory, or by the runtime
@@ -122,7 +123,7 @@ export class Int8Product {
     const { segment } = matrix;
     const work = rowCount * matrix.inputs * matrix.outputs;
     if (segment !== undefined && work >= this.#segmentWorkMin) {
-      return this.#multiplyByRuntime({ ...matrix, segment }, rowCount, input, output);
+      return this.#multiplyByRuntime(matrix, segment, { rowCount, input, output });
     }
     const pairs = pairsOf(matrix);
     this.#quantized.ensure(rowCount * pairs * 2 * SHORT_BYTES);
@@ -143,24 +144,25 @@ export class Int8Product {
     );
   }
 
-  async #multiplyByRuntime(
-    matrix: Int8Matrix & { readonly segment: Segment },
-    rowCount: number,
-    input: number,
-    output: number,
-  ): Promise<void> {
-    const { inputs, outputs, segment } = matrix;
+  #multiplyByRuntime(
+    matrix: Int8Matrix,
+    segment: Segment,
+    { rowCount, input, output }: RowPlaces,
+  ): Promise<void> | void {
+    const { inputs, outputs } = matrix;
     this.#quantized.ensure(rowCount * inputs);
     this.#rowScales.ensure(rowCount * FLOAT_BYTES);
     const rows = this.#quantized.address;
     const rowScales = this.#rowScales.address;
     this.#kernel.quantizeToBytes(input, rowCount, inputs, rows, rowScales);
     // Sums are as long as floats, so they lie where the results will: each is read before it is lost.
-    await segment.run(
+    const running = segment.run(
       [{ type: "uint8", address: rows, shape: [rowCount, inputs] }],
       [{ type: "int32", address: output, shape: [rowCount, outputs] }],
     );
-    this.#kernel.scaleSums(output, rowScales, rowCount, matrix.scales, outputs, output);
+    const scale = () =>
+      this.#kernel.scaleSums(output, rowScales, rowCount, matrix.scales, outputs, output);
+    return running === undefined ? scale() : running.then(scale);
   }
 }
 

@@ -1,8 +1,8 @@
-import { createRequire } from "node:module";
-import type { InferenceSession, Tensor } from "onnxruntime-web";
+import type { Tensor } from "onnxruntime-web";
 import { assert } from "../../../src/base/assert.ts";
-import { messageOf } from "../message-of.ts";
 import { multipliesExactly } from "./check-runtime.ts";
+import { freeTensors } from "./free-tensors.ts";
+import type { NativePackage, NativeSession } from "./native-package.ts";
 import { OwnMemory } from "./own-memory.ts";
 import {
   LOG_FATAL,
@@ -11,21 +11,13 @@ import {
   type SegmentRuntime,
   type TensorPlace,
 } from "./segment-runtime.ts";
-import { tensorValues, type TensorValues } from "./tensor-values.ts";
+import { tensorValues } from "./tensor-values.ts";
 import { createWasmMemory, type WasmMemory } from "./wasm-memory.ts";
 
-const PACKAGE = "onnxruntime-node";
-
-/** What we use of onnxruntime-node, whose API is that of onnxruntime-web. */
-interface OrtNode {
-  readonly InferenceSession: {
-    create(model: Uint8Array, options: object): Promise<InferenceSession>;
-  };
-  readonly Tensor: new (type: string, values: TensorValues, shape: readonly number[]) => Tensor;
-}
+/** What computes: the processor, or a GPU, to which tensors are copied and back at each run. */
+export type NativeProvider = "cpu" | "webgpu";
 
 const SESSION_OPTIONS = {
-  executionProviders: ["cpu"],
   graphOptimizationLevel: "all",
   // One thread an engine: whoever has more cores runs more engines. A thread that spins starves them.
   intraOpNumThreads: 1,
@@ -35,25 +27,39 @@ const SESSION_OPTIONS = {
   enableMemPattern: false,
   logSeverityLevel: LOG_FATAL,
 };
+const RUN_OPTIONS = { logSeverityLevel: LOG_FATAL };
+
+/** A tensor over a place, good for as long as the memory has not grown. */
+interface PlacedTensor {
+  readonly place: TensorPlace;
+  readonly buffer: WasmMemory["buffer"];
+  readonly tensor: Tensor;
+}
 
 /**
  * Runs segments in onnxruntime-node, which users install themselves. Tensors are handed over where they
  * lie and outputs are written in place: for that the memory must not be shared.
  */
 export class NativeRuntime implements SegmentRuntime {
-  readonly #ort: OrtNode;
+  readonly #ort: NativePackage;
+  readonly #provider: NativeProvider;
   readonly #own = new OwnMemory(createWasmMemory({ shared: false }));
-  readonly #sessions: InferenceSession[] = [];
+  readonly #sessions: NativeSession[] = [];
+  /** By address: a decoding batch keeps its shape for many steps. */
+  readonly #tensors = new Map<number, PlacedTensor>();
   #multipliesIntegers = false;
 
-  private constructor(ort: OrtNode) {
+  private constructor(ort: NativePackage, provider: NativeProvider) {
     this.#ort = ort;
+    this.#provider = provider;
   }
 
-  /** Loads the package; throws, in words for the operator, where it is missing or does not load. */
-  static async create(): Promise<NativeRuntime> {
-    const runtime = new NativeRuntime(loadPackage());
-    runtime.#multipliesIntegers = await multipliesExactly(runtime);
+  static async create(
+    ort: NativePackage,
+    provider: NativeProvider = "cpu",
+  ): Promise<NativeRuntime> {
+    const runtime = new NativeRuntime(ort, provider);
+    runtime.#multipliesIntegers = provider === "cpu" && (await multipliesExactly(runtime));
     return runtime;
   }
 
@@ -70,15 +76,18 @@ export class NativeRuntime implements SegmentRuntime {
   }
 
   async load(graph: SegmentGraph): Promise<Segment> {
-    const session = await this.#ort.InferenceSession.create(graph.model, SESSION_OPTIONS);
+    const session = await this.#ort.createSession(graph.model, {
+      ...SESSION_OPTIONS,
+      executionProviders: [this.#provider],
+    });
     this.#sessions.push(session);
+    // Outputs are written in place; the result is a copy of each.
     return {
-      run: async (inputs, outputs) => {
-        await session.run(
-          this.#tensors(graph.inputs, inputs),
-          this.#tensors(graph.outputs, outputs),
-          { logSeverityLevel: LOG_FATAL },
-        );
+      run: (inputs, outputs): Promise<void> | void => {
+        const feeds = this.#tensorsAt(graph.inputs, inputs);
+        const running = session.run(feeds, this.#tensorsAt(graph.outputs, outputs), RUN_OPTIONS);
+        if (running instanceof Promise) return running.then(freeTensors);
+        freeTensors(running);
       },
     };
   }
@@ -87,53 +96,34 @@ export class NativeRuntime implements SegmentRuntime {
     for (const session of this.#sessions) await session.release();
   }
 
-  #tensors(names: readonly string[], places: readonly TensorPlace[]): Record<string, Tensor> {
+  #tensorsAt(names: readonly string[], places: readonly TensorPlace[]): Record<string, Tensor> {
     assert(names.length === places.length, `places for ${names.join()} are given`);
     const tensors: Record<string, Tensor> = {};
     for (const [index, name] of names.entries()) {
       const place = places[index];
       assert(place !== undefined, `a place for ${name} is given`);
-      tensors[name] = new this.#ort.Tensor(
-        place.type,
-        tensorValues(this.#own.memory, place),
-        place.shape,
-      );
+      tensors[name] = this.#tensorAt(place);
     }
     return tensors;
   }
-}
 
-/** Whether the package can be found, from here or through NODE_PATH. */
-export function hasNativePackage(): boolean {
-  try {
-    createRequire(import.meta.url).resolve(PACKAGE);
-    return true;
-  } catch {
-    return false;
+  #tensorAt(place: TensorPlace): Tensor {
+    const { buffer } = this.#own.memory;
+    const known = this.#tensors.get(place.address);
+    if (known !== undefined && known.buffer === buffer && isSamePlace(known.place, place)) {
+      return known.tensor;
+    }
+    const values = tensorValues(this.#own.memory, place);
+    const tensor = new this.#ort.Tensor(place.type, values, place.shape);
+    this.#tensors.set(place.address, { place, buffer, tensor });
+    return tensor;
   }
 }
 
-function loadPackage(): OrtNode {
-  if (!hasNativePackage()) {
-    throw new Error(
-      `${PACKAGE} is not installed; ONNXRUNTIME_NODE_INSTALL=skip npm install --no-save ${PACKAGE}@1.30.0`,
-    );
-  }
-  let loaded: unknown;
-  try {
-    loaded = createRequire(import.meta.url)(PACKAGE);
-  } catch (error) {
-    throw new Error(`${PACKAGE} does not load here: ${messageOf(error)}`, { cause: error });
-  }
-  assert(isOrtNode(loaded), `${PACKAGE} has sessions and tensors`);
-  return loaded;
-}
-
-function isOrtNode(loaded: unknown): loaded is OrtNode {
+function isSamePlace(a: TensorPlace, b: TensorPlace): boolean {
   return (
-    typeof loaded === "object" &&
-    loaded !== null &&
-    "InferenceSession" in loaded &&
-    "Tensor" in loaded
+    a.type === b.type &&
+    a.shape.length === b.shape.length &&
+    a.shape.every((size, index) => size === b.shape[index])
   );
 }

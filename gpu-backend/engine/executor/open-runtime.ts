@@ -1,21 +1,27 @@
 import * as ort from "onnxruntime-web";
 import { messageOf } from "../message-of.ts";
-import { checkRuntime } from "./check-runtime.ts";
+import { checkRowsAlone, checkRuntime } from "./check-runtime.ts";
 import { DirectRuntime } from "./direct-runtime.ts";
-import { hasNativePackage, NativeRuntime } from "./native-runtime.ts";
+import type { Precision } from "./load-stages.ts";
+import { hasNativePackage, loadNativeBinding, loadNativePackage } from "./native-package.ts";
+import { NativeRuntime } from "./native-runtime.ts";
+import { OwnRuntime } from "./own-runtime.ts";
 import { PublicRuntime } from "./public-runtime.ts";
 import type { RuntimeChoice } from "./runtime-choice.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
 
 /**
- * How ONNX Runtime is called: natively, where onnxruntime-node is installed, or in WebAssembly, through
- * its C exports or its documented API.
+ * What runs a model: ONNX Runtime natively, where onnxruntime-node is installed, through its binding or
+ * its documented API, or on a GPU through it; ONNX Runtime in WebAssembly, through its C exports or its documented API; or our
+ * own kernels, which is all that int8 needs.
  */
-export type RuntimeKind = "native" | "direct" | "public";
+export type RuntimeKind = "native" | "native-public" | "webgpu" | "own" | "direct" | "public";
 
-/** One way to call ONNX Runtime. */
+/** One way to run a model. */
 export interface RuntimeCandidate {
   readonly kind: RuntimeKind;
+  /** Whether it runs graphs, and so is to be checked. */
+  readonly runsGraphs: boolean;
   /** Throws if this way is not open here. */
   readonly open: () => Promise<SegmentRuntime>;
 }
@@ -32,24 +38,50 @@ export const ORT_VERSION = ort.env.versions.web ?? "unknown";
 /** The version whose undocumented exports `DirectRuntime` was written for. */
 const DIRECT_VERSION = "1.30.0";
 
-const NATIVE: RuntimeCandidate = { kind: "native", open: () => NativeRuntime.create() };
+/** The ways that need onnxruntime-node, the fastest first. */
+const NATIVE_CANDIDATES: readonly RuntimeCandidate[] = [
+  { kind: "native", runsGraphs: true, open: async () => NativeRuntime.create(loadNativeBinding()) },
+  {
+    kind: "native-public",
+    runsGraphs: true,
+    open: async () => NativeRuntime.create(loadNativePackage()),
+  },
+];
 
 /** The ways that need nothing but our own dependencies, the fastest first. */
 export const WASM_CANDIDATES: readonly RuntimeCandidate[] = [
   {
     kind: "direct",
+    runsGraphs: true,
     open: async () => {
       if (ORT_VERSION === DIRECT_VERSION) return DirectRuntime.create();
       throw new Error(`expected onnxruntime-web ${DIRECT_VERSION}, found ${ORT_VERSION}`);
     },
   },
-  { kind: "public", open: async () => PublicRuntime.create() },
+  { kind: "public", runsGraphs: true, open: async () => PublicRuntime.create() },
 ];
 
+const WEBGPU: RuntimeCandidate = {
+  kind: "webgpu",
+  runsGraphs: true,
+  open: async () => NativeRuntime.create(loadNativePackage(), "webgpu"),
+};
+
+const OWN: RuntimeCandidate = {
+  kind: "own",
+  runsGraphs: false,
+  open: async () => new OwnRuntime(),
+};
+
 /** The ways that a choice leaves, the fastest first. A package that nobody installed is no fault. */
-export function candidatesFor(choice: RuntimeChoice): readonly RuntimeCandidate[] {
-  if (choice === "node") return [NATIVE];
-  return choice === "auto" && hasNativePackage() ? [NATIVE, ...WASM_CANDIDATES] : WASM_CANDIDATES;
+export function candidatesFor(
+  choice: RuntimeChoice,
+  precision: Precision,
+): readonly RuntimeCandidate[] {
+  if (choice === "node") return NATIVE_CANDIDATES;
+  if (choice === "webgpu") return [WEBGPU];
+  const wasm = precision === "int8" ? [OWN, ...WASM_CANDIDATES] : WASM_CANDIDATES;
+  return choice === "wasm" || !hasNativePackage() ? wasm : [...NATIVE_CANDIDATES, ...wasm];
 }
 
 /**
@@ -58,9 +90,10 @@ export function candidatesFor(choice: RuntimeChoice): readonly RuntimeCandidate[
  */
 export async function openRuntime(candidates: readonly RuntimeCandidate[]): Promise<OpenedRuntime> {
   const notes: string[] = [];
-  for (const { kind, open } of candidates) {
+  for (const { kind, runsGraphs, open } of candidates) {
     try {
-      return { runtime: await openChecked(open), kind, notes };
+      const runtime = runsGraphs ? await openChecked(open) : await open();
+      return { runtime, kind, notes };
     } catch (error) {
       const reason = messageOf(error);
       notes.push(`ONNX Runtime cannot be called in the ${kind} way: ${reason}`);
@@ -73,6 +106,7 @@ async function openChecked(open: RuntimeCandidate["open"]): Promise<SegmentRunti
   const runtime = await open();
   try {
     await checkRuntime(runtime);
+    await checkRowsAlone(runtime);
     return runtime;
   } catch (error) {
     await runtime.close();

@@ -51,17 +51,20 @@ export function packBatch(batch: Batch, limits: BatchLimits): PackedBatch {
   const tokens = new Int32Array(batch.totalTokens);
   const positions = new Int32Array(batch.totalTokens);
   const slots = new Int32Array(batch.totalTokens);
-  const blocksNeeded = batch.rows.map((row) => Math.ceil(endOf(row) / blockTokens));
-  const blockIds = new Int32Array(blocksNeeded.reduce((sum, count) => sum + count, 0));
+  const blockIds = new Int32Array(
+    batch.rows.reduce((sum, row) => sum + blocksOf(row, blockTokens), 0),
+  );
   const spans: PackedSpan[] = [];
   let firstRow = 0;
   let firstBlock = 0;
-  for (const [index, row] of batch.rows.entries()) {
+  for (const row of batch.rows) {
     const { startPosition, blockTable } = row;
     const tokenCount = row.tokens.length;
-    const blockCount = blocksNeeded[index] ?? 0;
+    const blockCount = blocksOf(row, blockTokens);
     tokens.set(row.tokens, firstRow);
-    blockIds.set(blockTable.subarray(0, blockCount), firstBlock);
+    for (let index = 0; index < blockCount; index++) {
+      blockIds[firstBlock + index] = blockTable[index] ?? 0;
+    }
     for (let offset = 0; offset < tokenCount; offset++) {
       const position = startPosition + offset;
       const block = blockTable[Math.floor(position / blockTokens)] ?? 0;
@@ -93,8 +96,14 @@ function endOf(row: BatchRow): number {
   return row.startPosition + row.tokens.length;
 }
 
+function blocksOf(row: BatchRow, blockTokens: number): number {
+  return Math.ceil(endOf(row) / blockTokens);
+}
+
+// Loops over indexes and words made on failure only: a step checks every row, and most are short.
 function checkBatch(batch: Batch, limits: BatchLimits): void {
-  const tokens = batch.rows.reduce((sum, row) => sum + row.tokens.length, 0);
+  let tokens = 0;
+  for (const row of batch.rows) tokens += row.tokens.length;
   assert(tokens === batch.totalTokens, `rows have ${tokens} tokens, not ${batch.totalTokens}`);
   assert(tokens >= 1, "a batch has at least one token");
   assert(
@@ -104,13 +113,14 @@ function checkBatch(batch: Batch, limits: BatchLimits): void {
   const sequenceIds = new Set<string>();
   const writtenBlocks = new Set<number>();
   for (const row of batch.rows) {
-    assert(!sequenceIds.has(row.sequenceId), `${row.sequenceId} has one row in a batch`);
+    if (sequenceIds.has(row.sequenceId)) fail(`${row.sequenceId} has one row in a batch`);
     sequenceIds.add(row.sequenceId);
     checkRow(row, limits);
+    const endWritten = blocksOf(row, limits.blockTokens);
     const firstWritten = Math.floor(row.startPosition / limits.blockTokens);
-    const endWritten = Math.ceil(endOf(row) / limits.blockTokens);
-    for (const block of row.blockTable.subarray(firstWritten, endWritten)) {
-      assert(!writtenBlocks.has(block), `block ${block} is written for one sequence only`);
+    for (let index = firstWritten; index < endWritten; index++) {
+      const block = row.blockTable[index] ?? 0;
+      if (writtenBlocks.has(block)) fail(`block ${block} is written for one sequence only`);
       writtenBlocks.add(block);
     }
   }
@@ -119,24 +129,31 @@ function checkBatch(batch: Batch, limits: BatchLimits): void {
 function checkRow(row: BatchRow, limits: BatchLimits): void {
   const { sequenceId, tokens, startPosition, blockTable } = row;
   const end = endOf(row);
-  assert(tokens.length >= 1, `${sequenceId} has a token to compute`);
+  if (tokens.length < 1) fail(`${sequenceId} has a token to compute`);
   const endMax = positionCountOf(limits);
-  assert(
-    Number.isInteger(startPosition) && startPosition >= 0 && end <= endMax,
-    `${sequenceId} lies within ${endMax} positions, not ${startPosition} to ${end}`,
-  );
-  assert(
-    blockTable.length * limits.blockTokens >= end,
-    `${sequenceId} has blocks for ${end} tokens, not ${blockTable.length}`,
-  );
-  assert(
-    tokens.every((token) => token >= 0 && token < limits.vocabularyTokens),
-    `${sequenceId} has tokens of the vocabulary only`,
-  );
-  assert(
-    blockTable
-      .subarray(0, Math.ceil(end / limits.blockTokens))
-      .every((block) => block >= 0 && block < limits.blockCount),
-    `${sequenceId} has blocks of the pool only`,
-  );
+  if (!Number.isInteger(startPosition) || startPosition < 0 || end > endMax) {
+    fail(`${sequenceId} lies within ${endMax} positions, not ${startPosition} to ${end}`);
+  }
+  if (blockTable.length * limits.blockTokens < end) {
+    fail(`${sequenceId} has blocks for ${end} tokens, not ${blockTable.length}`);
+  }
+  if (!areWithin(tokens, tokens.length, limits.vocabularyTokens)) {
+    fail(`${sequenceId} has tokens of the vocabulary only`);
+  }
+  if (!areWithin(blockTable, blocksOf(row, limits.blockTokens), limits.blockCount)) {
+    fail(`${sequenceId} has blocks of the pool only`);
+  }
+}
+
+/** Whether the first `count` numbers are from 0 to below `end`. */
+function areWithin(numbers: ArrayLike<number>, count: number, end: number): boolean {
+  for (let index = 0; index < count; index++) {
+    const value = numbers[index] ?? -1;
+    if (value < 0 || value >= end) return false;
+  }
+  return true;
+}
+
+function fail(message: string): never {
+  assert(false, message);
 }

@@ -1,12 +1,16 @@
 import { assert } from "../../../src/base/assert.ts";
-import type { ModelConfig } from "../model/model-config.ts";
+import type { KvPrecision, ModelConfig } from "../model/model-config.ts";
 import { instantiateKernel } from "./kernel.ts";
 import { positionCountOf } from "./pack-batch.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
 
-/** The exports of `gpu-backend/kernels/paged-attention.ts`; addresses are bytes in its memory. */
+/** The exports of both attention kernels of `gpu-backend/kernels`; addresses are bytes in their memory. */
 interface AttentionKernel {
   configure(heads: number, kvHeads: number, headDimensions: number, blockTokens: number): void;
+  /** What a block takes in either pool of a layer. */
+  blockByteLength(): number;
+  /** What `attend` needs of scratch where a sequence has so many tokens. */
+  scratchByteLength(tokens: number): number;
   rotate(rows: number, rowBytes: number, rowCount: number, positions: number, table: number): void;
   store(
     keys: number,
@@ -58,9 +62,19 @@ export interface AttentionRows {
 
 /** Tokens of a tile in the pool; see `gpu-backend/kernels/pool-layout.ts`. */
 const TILE_TOKENS = 16;
-/** Floats a token that the kernel needs for what it computes together: scores of 16 queries, and offsets. */
-const SCRATCH_ROWS = 17;
 const FLOAT_BYTES = 4;
+
+/** Which kernel keeps keys and values how. */
+const KERNELS = { f32: "paged-attention", int8: "byte-attention" } as const;
+/** Sums of more products would not fit 32 bits; see `gpu-backend/kernels/byte-attention.ts`. */
+const BYTE_HEAD_DIMENSIONS_MAX = 512;
+
+/** How much of a pool there is, and what it holds. */
+export interface KvPoolOptions {
+  readonly blockTokens: number;
+  readonly blockCount: number;
+  readonly kvPrecision: KvPrecision;
+}
 
 /** The paged KV pool of a model, and attention over it by our own kernel. */
 export class PagedAttention {
@@ -74,18 +88,21 @@ export class PagedAttention {
   readonly #kvBytes: number;
 
   /** Reserves the pool. `blockTokens` must be a multiple of 16. */
-  constructor(
-    runtime: SegmentRuntime,
-    config: ModelConfig,
-    limits: { readonly blockTokens: number; readonly blockCount: number },
-  ) {
+  constructor(runtime: SegmentRuntime, config: ModelConfig, limits: KvPoolOptions) {
     const { headCount, kvHeadCount, headDimensions, layerCount, contextTokens } = config;
     assert(
       limits.blockTokens % TILE_TOKENS === 0,
       `blocks are whole tiles of ${TILE_TOKENS} tokens`,
     );
-    const kernel = instantiateKernel<AttentionKernel>("paged-attention", runtime.memory, [
+    assert(
+      limits.kvPrecision === "f32" || headDimensions <= BYTE_HEAD_DIMENSIONS_MAX,
+      `heads of 8-bit keys have at most ${BYTE_HEAD_DIMENSIONS_MAX} dimensions`,
+    );
+    const name = KERNELS[limits.kvPrecision];
+    const kernel = instantiateKernel<AttentionKernel>(name, runtime.memory, [
       "configure",
+      "blockByteLength",
+      "scratchByteLength",
       "rotate",
       "store",
       "attend",
@@ -95,7 +112,7 @@ export class PagedAttention {
     this.#queryBytes = headCount * headDimensions * FLOAT_BYTES;
     this.#kvBytes = kvHeadCount * headDimensions * FLOAT_BYTES;
 
-    const poolBytes = limits.blockCount * limits.blockTokens * this.#kvBytes;
+    const poolBytes = limits.blockCount * kernel.blockByteLength();
     this.#pools = Array.from({ length: layerCount }, () => ({
       keys: runtime.allocate(poolBytes),
       values: runtime.allocate(poolBytes),
@@ -106,8 +123,7 @@ export class PagedAttention {
     const table = rotaryTable(config, positionCount);
     this.#ropeTable = runtime.allocate(table.byteLength);
     new Float32Array(runtime.memory.buffer, this.#ropeTable, table.length).set(table);
-    const paddedTokens = Math.ceil(positionCount / TILE_TOKENS) * TILE_TOKENS;
-    this.#scratch = runtime.allocate((SCRATCH_ROWS * paddedTokens + TILE_TOKENS) * FLOAT_BYTES);
+    this.#scratch = runtime.allocate(kernel.scratchByteLength(positionCount));
   }
 
   /** Stores the step's keys and values in the layer's pool, then attends for each span. */

@@ -8,6 +8,8 @@ export class Region {
   readonly #runtime: SegmentRuntime;
   #address: number;
   #byteLength: number;
+  /** All of it, as integers; made anew when it moves, or when the memory has grown. */
+  #ints: Int32Array = new Int32Array(0);
 
   constructor(runtime: SegmentRuntime, byteLength: number) {
     this.#runtime = runtime;
@@ -29,7 +31,11 @@ export class Region {
   /** Writes integers at the start, with room made for them. */
   setInts(values: Int32Array): void {
     this.ensure(values.byteLength);
-    new Int32Array(this.#runtime.memory.buffer, this.#address, values.length).set(values);
+    const { buffer } = this.#runtime.memory;
+    if (this.#ints.buffer !== buffer || this.#ints.byteOffset !== this.#address) {
+      this.#ints = new Int32Array(buffer, this.#address, this.#byteLength >> 2);
+    }
+    this.#ints.set(values);
   }
 
   /** A view of the first floats. */

@@ -1,6 +1,6 @@
 import { assert } from "../../../src/base/assert.ts";
 import type { Batch } from "../batch.ts";
-import type { ModelConfig } from "../model/model-config.ts";
+import type { KvPrecision, ModelConfig } from "../model/model-config.ts";
 import type { StepOutput } from "../step-output.ts";
 import type { Executor } from "./executor.ts";
 import type { Stage, StageEngines } from "./load-stages.ts";
@@ -29,6 +29,7 @@ export interface ExecutorParts extends StageEngines {
   readonly weightBytes: number;
   readonly blockTokens: number;
   readonly blockCount: number;
+  readonly kvPrecision: KvPrecision;
   readonly batchTokensMax: number;
   /** Is told the kind of each stage before it runs, for whoever measures them. */
   readonly onStage?: ((kind: Stage["kind"]) => void) | undefined;
@@ -131,9 +132,14 @@ export class StagedExecutor implements Executor {
   }
 
   async #run(step: Step): Promise<StepOutput> {
-    for (const stage of this.#stages) {
+    // Neither iterators nor closures below: they would be most of what a step leaves to be collected.
+    for (let index = 0; index < this.#stages.length; index++) {
+      const stage = this.#stages[index];
+      if (stage === undefined) break;
       this.#onStage?.(stage.kind);
-      await this.#runStage(stage, step);
+      // Most stages are done when they return, and a turn of the microtask queue costs more than some.
+      const running = this.#runStage(stage, step);
+      if (running !== undefined) await running;
       if (step.rowCount === 0) break;
     }
     const { rowCount, hidden } = step;
@@ -145,10 +151,7 @@ export class StagedExecutor implements Executor {
   #runStage(stage: Stage, step: Step): Promise<void> | void {
     switch (stage.kind) {
       case "graph":
-        return stage.segment.run(
-          stage.inputs.map((name) => this.#place(name, step.rowCount)),
-          stage.outputs.map((name) => this.#place(name, step.rowCount)),
-        );
+        return this.#runGraph(stage, step.rowCount);
       case "product": {
         const input = this.#buffer(stage.input).address;
         const output = this.#buffer(stage.output).address;
@@ -178,6 +181,14 @@ export class StagedExecutor implements Executor {
       case "split":
         return this.#split(step);
     }
+  }
+
+  #runGraph(
+    { segment, inputs, outputs }: Extract<Stage, { kind: "graph" }>,
+    rowCount: number,
+  ): Promise<void> | void {
+    const place = (name: BufferName) => this.#place(name, rowCount);
+    return segment.run(inputs.map(place), outputs.map(place));
   }
 
   #attend(layer: number, { spans, lastSpans, rowCount }: Step): void {

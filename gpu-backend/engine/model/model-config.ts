@@ -22,11 +22,19 @@ export interface ModelConfig {
   readonly eosTokenIds: readonly number[];
 }
 
-const KV_VALUE_BYTES = 4;
+/** How keys and values are kept: as floats, or as bytes with a scale for each head of a token. */
+export type KvPrecision = "f32" | "int8";
 
-/** What the keys and values of one token take over all layers; they are f32 in every precision. */
-export function kvTokenBytes({ layerCount, kvHeadCount, headDimensions }: ModelConfig): number {
-  return 2 * layerCount * kvHeadCount * headDimensions * KV_VALUE_BYTES;
+const FLOAT_BYTES = 4;
+
+/** What the keys and values of one token take over all layers. */
+export function kvTokenBytes(
+  { layerCount, kvHeadCount, headDimensions }: ModelConfig,
+  kvPrecision: KvPrecision,
+): number {
+  const headBytes =
+    kvPrecision === "f32" ? headDimensions * FLOAT_BYTES : headDimensions + FLOAT_BYTES;
+  return 2 * layerCount * kvHeadCount * headBytes;
 }
 
 // Far above every published model; they keep a broken file from asking for all of the memory.

@@ -51,8 +51,8 @@ function simulatedEngine(profile: HardwareProfile) {
     const id = String(asked);
     const sentAtMs = world.nowMs;
     const atMs: number[] = [];
-    let isOver = false;
-    chunks.set(id, { atMs, onEnd: () => (isOver = true) });
+    const progress = { isOver: false };
+    chunks.set(id, { atMs, onEnd: () => (progress.isOver = true) });
     const unique = asked * 100_000;
     replica.submit({
       id,
@@ -61,7 +61,7 @@ function simulatedEngine(profile: HardwareProfile) {
       answerTokenIds: Array.from({ length: size.outputTokens }, (_, index) => index + 1),
     });
     // Whoever asks together has asked before anything happens.
-    while (!isOver) {
+    while (!progress.isOver) {
       await Promise.resolve();
       world.runToEnd({ endAtMs: world.nowMs + 1, eventsMax: 1_000 });
     }
@@ -177,7 +177,8 @@ describe("sluice calibrate", () => {
 
   const SMALL = ["--kv-tokens", "4096", "--max-sequences", "2", "--context", "1024"];
 
-  test("writes a profile that sluice plan takes", async () => {
+  // It measures by the clock: on a machine that is busy one attempt may find nothing.
+  test("writes a profile that sluice plan takes", { retry: 2 }, async () => {
     server = await startPacedServer(({ words }) => ({
       kind: "stream",
       ttftMs: 30 + words / 2,
@@ -186,8 +187,8 @@ describe("sluice calibrate", () => {
     const out = join(folder.path, "profile.json");
     const words = [server.url, ...SMALL, "--name", "mine", "--out", out];
     const { exitCode, stdout, stderr } = await runRecorded("calibrate", ...words);
+    if (exitCode !== 0) throw new Error(stderr);
     expect(stdout).toMatch(/^Mean error \d/m);
-    expect(exitCode).toBe(0);
     expect(stderr).toMatch(/^prompt of \d+: \d/m);
     const profile = findProfile(out);
     expect(profile).toMatchObject({ name: "mine", sequencesMax: 2, blockCount: 256 });

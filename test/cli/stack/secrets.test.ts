@@ -32,6 +32,13 @@ describe("provideSecrets()", () => {
   );
 });
 
+test("all secrets that are refused are named at once", () => {
+  const wrong = { SLUICE_KEY_PEPPER: "short", SLUICE_ADMIN_KEY: "", SLUICE_CACHE_MASTER: "é" };
+  expect(() => provideSecrets(wrong)).toThrow(
+    /^SLUICE_KEY_PEPPER .*\nSLUICE_CACHE_MASTER .*\nSLUICE_ADMIN_KEY .*$/,
+  );
+});
+
 describe("a secret in a file", () => {
   const folder = createRunFolder();
   afterAll(() => folder.remove());

@@ -23,6 +23,7 @@ async function serveOver(fault: string, options: { isLoaded: boolean } = { isLoa
     thread: {
       modelDirectory: fault,
       precision: "f32",
+      kvPrecision: undefined,
       runtime: "wasm",
       blockTokens: 16,
       blockCount: undefined,

@@ -147,9 +147,15 @@ export class RandomCalls {
     if (draw < 0.96) return { kind: "wake" };
     if (draw < 0.965) return this.#configure();
     if (draw < 0.967) return { kind: "close", isClosed: draw < 0.966 };
+    if (draw < 0.968) return this.#drain();
     if (draw < 0.97) return { kind: "disconnected", replicaId: replicaIdOf(this.#below(REPLICAS)) };
     const call = this.#connect(this.#below(this.#configured));
     return this.#change.engine === "openai" ? this.#told() : call;
+  }
+
+  #drain(): PoolCall {
+    const replicaId = replicaIdOf(this.#below(REPLICAS));
+    return { kind: "drain", replicaId, isDrained: this.#random() < 0.5 };
   }
 
   #configure(): PoolCall {

@@ -39,6 +39,14 @@ describe("canonicalRequest()", () => {
     );
   });
 
+  test("is the same whether or not a request says what holds anyway", () => {
+    expect(canonicalOf('{"a":1,"stream":false,"n":1}')).toBe(canonicalOf('{"a":1}'));
+    expect(canonicalOf('{"a":1,"stream":null,"n":null}')).toBe(canonicalOf('{"a":1}'));
+    for (const other of ['{"a":1,"stream":true}', '{"a":1,"n":2}', '{"a":1,"n":false}']) {
+      expect(canonicalOf(other)).not.toBe(canonicalOf('{"a":1}'));
+    }
+  });
+
   test.each([
     ['{"a":1}', '{"a":2}'],
     ['{"a":1}', '{"b":1}'],

@@ -8,6 +8,9 @@ function problemOf(schema: z.ZodType, body: unknown) {
   return validated.problem;
 }
 
+const problemWithSize = (schema: z.ZodType, size: number) =>
+  problemOf(z.object({ size: schema }), { size });
+
 describe("validate", () => {
   test("a valid body becomes the schema's output", () => {
     const schema = z.object({ size: z.string().transform(Number) });
@@ -28,6 +31,21 @@ describe("validate", () => {
         param: "a.b",
       });
     }
+  });
+
+  test("a bound that is not allowed itself is told as such", () => {
+    expect(problemWithSize(z.int().positive(), 0).message).toBe(
+      "Expected 'size' to be more than 0, found 0",
+    );
+    expect(problemWithSize(z.number().min(0), -1).message).toBe(
+      "Expected 'size' to be at least 0, found -1",
+    );
+    expect(problemWithSize(z.number().lt(1), 1).message).toBe(
+      "Expected 'size' to be less than 1, found 1",
+    );
+    expect(problemWithSize(z.number().max(1), 2).message).toBe(
+      "Expected 'size' to be at most 1, found 2",
+    );
   });
 
   test("a param is written as a path with indices in brackets", () => {

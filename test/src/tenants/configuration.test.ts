@@ -234,7 +234,7 @@ describe("parseConfiguration()", () => {
       replicas: [{ url: "http://qa:1/v1" }, { url: "http://QA:1" }],
     };
     expect(problemsOf(document)).toEqual([
-      "pools.local.replicas.1.url: is there twice: first at pools.local.replicas[0].url",
+      "pools.local.replicas.1.url: is there twice: first at pools.local.replicas[0].url, and a server is in one pool",
     ]);
   });
 
@@ -289,7 +289,7 @@ describe("parseConfiguration()", () => {
     );
     expect(problems).toEqual([
       'models.tiny.context: expected a number of tokens from 1 to 10000000, such as 64 or 1k, found "many"',
-      'pools.local.engine: expected one of sluice, vllm, sglang, trtllm, tgi, llamacpp, dynamo, ollama, openai, found "vlm"',
+      "pools.local.engine: expected one of sluice, vllm, sglang, trtllm, tgi, llamacpp, dynamo, ollama, openai, found \"vlm\": did you mean 'vllm'?",
       "pools.local.replicas: expected a list of 1 to 128 replicas, found an empty list",
       'tenants.acme.weight: unknown key "weight": known: keys, models, class, classes, share, priority, limits, cache, timeouts, shards, …',
       "modles: unknown key \"modles\": did you mean 'models'?",
@@ -300,10 +300,63 @@ describe("parseConfiguration()", () => {
     ]);
   });
 
+  test("also what only the parts of a file together show, beside what is wrong with each", () => {
+    const problems = problemsOf(
+      parseYaml(`
+        models: { tiny: { context: many, pool: local } }
+        pools: { local: { engine: vlm, replicas: [{ url: "http://127.0.0.1:9101" }] } }
+        tenants:
+          acme:
+            { keys: [{}], models: [tiny], class: chta, share: { guaranteed: 60% },
+              limits: { spend_per_month: 20 }, overload: [{ fallback_model: tiny }] }
+          globex: { keys: [], models: [tiny], class: chat, share: { guaranteed: 50% }, wrong: 1 }
+      `),
+    );
+    for (const told of [
+      "pools.local: expected guarantees of at most 90% of it for all tenants together, found 110%",
+      "tenants.acme.models.0: expected a model with a price, since limits has spend_per_month",
+      "tenants.acme.overload.0.fallback_model: expected another model than tiny, the only one",
+      'tenants.globex.wrong: unknown key "wrong"',
+      "tenants.acme.class: expected the name of a class",
+    ]) {
+      expect(problems).toContainEqual(expect.stringContaining(told));
+    }
+  });
+
+  test.each([
+    ["tenants.acme.classes", "interactive", "a list of at most 8 classes"],
+    ["tenants.acme.models", "", "a list of models"],
+    ["tenants.acme.overload", "", "a list of 1 to 8 steps"],
+    ["pools.local.replicas", "", "a list of 1 to 128 replicas"],
+    ["tenants.acme.cors.origins", "x".repeat(40), "a list of at most 32 origins"],
+  ])("tells once that %s as %j is no list", (path, value, expected) => {
+    const told = problemsWith(path, value).filter((problem) => problem.startsWith(`${path}: `));
+    expect(told).toEqual([expect.stringContaining(`expected ${expected}`)]);
+  });
+
+  test.each([
+    ["pools.local.engine", "vlm", "vllm"],
+    ["pools.local.replicas.0.engine", "Ollamma", "ollama"],
+    ["tenants.acme.cache.scope", "tenat", "tenant"],
+    ["tenants.acme.keys.0.scopes", ["usages"], "usage"],
+  ])("tells of %s as %j which word was meant", (path, value, meant) => {
+    expect(problemsWith(path, value).join()).toContain(`: did you mean '${meant}'?`);
+    const other = JSON.parse(JSON.stringify(value).replaceAll(/[a-z]+/gi, "nothing-near"));
+    expect(problemsWith(path, other).join()).not.toContain("did you mean");
+  });
+
+  test("of a pool without replicas that is not ours, auth is nothing wrong", () => {
+    const auth = { secret: "TOKEN" };
+    const told = (engine: string) =>
+      problemsWith("pools.p2", { engine, replicas: [], auth }).join("; ");
+    expect(told("vllm")).not.toContain("expected no auth");
+    expect(told("sluice")).toContain("expected no auth");
+  });
+
   test.each([
     ["models.tiny.context", 0, "a number of tokens"],
     ["models.tiny.context", 1.5, "a number of tokens"],
-    ["models.tiny.pool", ["local"], "a name"],
+    ["models.tiny.pool", ["local"], "the name of a pool"],
     ["models.tiny.upstream", "", "a name"],
     ["pools.local.queue_max", 10_001, "a number of requests from 0 to 10000"],
     ["pools.local.queue_max", "-1", "a number of requests from 0 to 10000"],
@@ -344,8 +397,8 @@ describe("parseConfiguration()", () => {
     ["tenants.acme.share", "20%", "a mapping"],
     ["tenants.acme.share", { weight: 0 }, "a number from 0.01 to 1000"],
     ["tenants.acme.share", { weight: "4" }, "a number from 0.01 to 1000"],
-    ["tenants.acme.share", { guaranteed: 0.2 }, "a share such as 20%"],
-    ["tenants.acme.share", { guaranteed: "101%" }, "a share such as 20%"],
+    ["tenants.acme.share", { guaranteed: 0.2 }, "a share of at most 90%, such as 20%"],
+    ["tenants.acme.share", { guaranteed: "101%" }, "a share of at most 90%, such as 20%"],
     ["tenants.acme.priority", -1, "a band from 0"],
     ["tenants.acme.priority", 10, "a band from 0"],
     ["tenants.acme.priority", 1.5, "a band from 0"],
@@ -489,7 +542,7 @@ describe("parseConfiguration(), identities", () => {
   test("refuses a replica that is there twice, however it is spelled and in whichever pool", () => {
     const replica = { url: "HTTP://127.0.0.1:9101/" };
     expect(problemsWith("pools.other", { engine: "sluice", replicas: [replica] })).toEqual([
-      "pools.other.replicas.0.url: is there twice: first at pools.local.replicas[0].url",
+      "pools.other.replicas.0.url: is there twice: first at pools.local.replicas[0].url, and a server is in one pool",
     ]);
   });
 

@@ -4,6 +4,9 @@ import { PoolId } from "../../../src/protocol/ids.ts";
 import type { ReplicaHello, ReplicaReport } from "../../../src/protocol/engine-api.ts";
 import { REPORT_INTERVAL_MS } from "../../../src/protocol/engine-api.ts";
 
+/** Long enough for a machine that is busy. */
+const PATIENCE = { timeout: 10_000 };
+
 /** A replica's connection to its pool, kept alive by reports until the test ends. */
 export interface ConnectedReplica {
   readonly socket: WebSocket;
@@ -112,5 +115,5 @@ async function becomesVisible(poolId: string, endpointUrl: string): Promise<void
     if (replica === undefined || ["disconnected", "silent"].includes(replica.state)) {
       throw new Error(`Replica ${endpointUrl} is not in pool ${poolId}`);
     }
-  });
+  }, PATIENCE);
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  checkRowsAlone,
   checkRuntime,
   multipliesExactly,
 } from "../../../../gpu-backend/engine/executor/check-runtime.ts";
@@ -26,9 +27,30 @@ function brokenRuntime(breakRun: (run: Segment["run"]) => Segment["run"]): Segme
 }
 
 describe("checkRuntime", () => {
-  test.each(candidatesFor("auto"))("the $kind runtime passes", async ({ open }) => {
+  test.each(candidatesFor("auto", "f32"))("the $kind runtime passes", async ({ open }) => {
     const runtime = await open();
     await expect(checkRuntime(runtime)).resolves.toBeUndefined();
+    await runtime.close();
+  });
+
+  test.each(candidatesFor("auto", "f32"))(
+    "rows of the $kind runtime stand alone",
+    async ({ open }) => {
+      const runtime = await open();
+      await expect(checkRowsAlone(runtime)).resolves.toBeUndefined();
+      await runtime.close();
+    },
+  );
+
+  test("a runtime that rounds otherwise where rows are many is found", async () => {
+    const runtime = brokenRuntime((run) => async (inputs, outputs) => {
+      await run(inputs, outputs);
+      const [rows] = outputs;
+      if (rows === undefined || (rows.shape[0] ?? 0) < 16) return;
+      const values = new Float32Array(runtime.memory.buffer, rows.address, 1);
+      values[0] = (values[0] ?? 0) * (1 + 2 ** -23);
+    });
+    await expect(checkRowsAlone(runtime)).rejects.toThrow("the same alone and among 16");
     await runtime.close();
   });
 

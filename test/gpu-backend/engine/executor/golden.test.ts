@@ -15,12 +15,12 @@ const ALL_BLOCKS = blocksFrom(0, 128);
 
 /**
  * How far each precision may be from PyTorch in f32. Measured, for the larger model and the draft: on
- * a logit 1.6e-5 and 1e-5 in f32, 0.30 and 0.27 in int8; perplexities are off by 0.0001 % in f32,
- * by 0.002 % and 0.05 % in int8. A wrong weight or position is off by whole units.
+ * a logit 1.6e-5 and 1e-5 in f32, 0.25 in int8, KV included; perplexities are off by 0.0001 % in f32,
+ * by 0.001 % and 0.07 % in int8. A wrong weight or position is off by whole units.
  */
 const BOUNDS = {
   f32: { logit: 1e-4, logitSum: 0.05, tie: 1e-3, perplexityRatio: 0.00005 },
-  int8: { logit: 0.5, logitSum: 500, tie: 0.5, perplexityRatio: 0.002 },
+  int8: { logit: 0.5, logitSum: 700, tie: 0.5, perplexityRatio: 0.002 },
 } as const;
 
 const cases = Object.keys(GOLDEN.models).flatMap((name) =>

@@ -107,6 +107,21 @@ describe("an executor", () => {
     expect(executor.memory.weightBytes).toBeLessThan(parameterBytes * 1.2);
   });
 
+  test("in int8 it needs no ONNX Runtime, and its KV is bytes unless asked otherwise", async () => {
+    const int8 = await create({ precision: "int8" });
+    expect(int8).toMatchObject({
+      runtime: "own kernels (wasm)",
+      revision: "random-1/int8/kv-int8",
+    });
+    // A head of 16 has a scale beside its bytes.
+    expect(int8.memory.kvPoolBytes).toBe(2 * 2 * (16 + 4) * 2 * 256);
+    const floats = await create({ precision: "int8", kvPrecision: "f32" });
+    expect(floats.revision, "other KV has another name").toBe("random-1/int8");
+    expect(floats.memory.kvPoolBytes).toBe(executor.memory.kvPoolBytes);
+    await int8.close();
+    await floats.close();
+  });
+
   test("rows that ask for no logits get none, and the others theirs in order", async () => {
     const all = await executor.run(aBatch([{ tokens: [1, 2, 3], output: "all" }]));
     const expected = [...all.values];

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  candidatesFor,
   openRuntime,
   WASM_CANDIDATES,
   type RuntimeCandidate,
@@ -11,6 +12,7 @@ function uselessCandidate(onClose: () => void): RuntimeCandidate {
   const runtime = PublicRuntime.create();
   return {
     kind: "direct",
+    runsGraphs: true,
     open: async () => ({
       memory: runtime.memory,
       multipliesIntegers: false,
@@ -23,6 +25,7 @@ function uselessCandidate(onClose: () => void): RuntimeCandidate {
 
 const closedCandidate: RuntimeCandidate = {
   kind: "direct",
+  runsGraphs: true,
   open: async () => {
     throw new Error("expected onnxruntime-web 1.30.0, found 2.0.0");
   },
@@ -53,6 +56,14 @@ describe("openRuntime", () => {
     const useless = uselessCandidate(() => (closed += 1));
     const { kind, notes, runtime } = await openRuntime([useless, ...publicCandidates]);
     expect({ kind, closed, notes: notes.length }).toEqual({ kind: "public", closed: 1, notes: 1 });
+    await runtime.close();
+  });
+
+  test("int8 needs no ONNX Runtime, and what takes its place runs no graphs", async () => {
+    const { kind, notes, runtime } = await openRuntime(candidatesFor("wasm", "int8"));
+    expect({ kind, notes }).toEqual({ kind: "own", notes: [] });
+    const graph = { model: new Uint8Array(0), inputs: [], outputs: [] };
+    await expect(runtime.load(graph)).rejects.toThrow("a model in f32 needs ONNX Runtime");
     await runtime.close();
   });
 

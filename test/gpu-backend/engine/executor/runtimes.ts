@@ -1,4 +1,4 @@
-import { hasNativePackage } from "../../../../gpu-backend/engine/executor/native-runtime.ts";
+import { hasNativePackage } from "../../../../gpu-backend/engine/executor/native-package.ts";
 import type { RuntimeChoice } from "../../../../gpu-backend/engine/executor/runtime-choice.ts";
 
 /** Every runtime that is here, in every precision; CI installs onnxruntime-node for a run of its own. */

@@ -37,6 +37,49 @@ test("the kernel gives the bits of the plain arithmetic, for any scores", () => 
   );
 });
 
+const aLogit = fc.oneof(
+  { weight: 8, arbitrary: fc.float({ min: -20, max: 20, noNaN: true }) },
+  { weight: 2, arbitrary: fc.constantFrom(3, 3.5, -0, 0) },
+  fc.constantFrom(Math.fround(-3.4e38), -3.4028234663852886e38, 3.4028234663852886e38),
+);
+
+test("the kernel finds, widens, gathers and draws what the plain arithmetic does", () => {
+  fc.assert(
+    fc.property(
+      fc.array(aLogit, { minLength: 1, maxLength: 40 }),
+      fc.constantFrom(undefined, Number.NaN, Infinity, -Infinity),
+      fc.nat(39),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      fc.constantFrom(0, 1e-9, 0.01, 0.5, 2),
+      (found, odd, at, share, cut) => {
+        const logits = Float32Array.from(found);
+        if (odd !== undefined && at < logits.length) logits[at] = odd;
+        const [kernel, plain] = [
+          createSamplingKernel,
+          (count: number) => new PlainSamplingMath(count),
+        ]
+          .map((create) => create(logits.length))
+          .map((math) => {
+            // What a longer use left behind makes no difference.
+            for (const row of [logits.toReversed(), logits]) math.bestOf(row);
+            const best = math.bestOf(logits);
+            if (best < 0) return { best };
+            math.fillScores();
+            const sum = math.weigh(logits[best] ?? 0, 1, -Number.MAX_VALUE);
+            const gathered = (["scores", "weights"] as const).map((values) => {
+              const count = math.gather(values, values === "scores" ? 3 : cut || 1e-300);
+              return [...math.candidates.subarray(0, count)];
+            });
+            const drawn = [share * sum, sum * 2].map((target) => math.draw(cut, target));
+            return { best, scores: [...math.scores], sum, gathered, drawn };
+          });
+        expect(kernel).toEqual(plain);
+      },
+    ),
+    { numRuns: 500 },
+  );
+});
+
 test("weights are exponentials to the last bits, however small", () => {
   const math = createSamplingKernel(7001);
   const scores = Array.from({ length: 7001 }, (_, index) => -index / 10);

@@ -6,7 +6,7 @@ import { candidatesFor } from "../../../../gpu-backend/engine/executor/open-runt
 const PAGE_BYTES = 65_536;
 const MEBIBYTE = 2 ** 20;
 
-describe.each(candidatesFor("auto"))("the $kind runtime", ({ open }) => {
+describe.each(candidatesFor("auto", "f32"))("the $kind runtime", ({ open }) => {
   test("memory is aligned, zeroed and nobody else's", async () => {
     const runtime = await open();
     const sizes = [1, 100, 64, 3 * PAGE_BYTES, 7];

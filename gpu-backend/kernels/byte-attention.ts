@@ -1,0 +1,272 @@
+/**
+ * Attention over a paged KV pool of 8-bit keys and values, in AssemblyScript with 128-bit SIMD.
+ * `build.mjs` compiles it to the committed `byte-attention.wasm`. It has the interface of
+ * `paged-attention.ts`, and the memory is the caller's.
+ *
+ * Each key and each value of a head is whole numbers within ±127 times a scale of its own. They are
+ * multiplied as such, keys with queries and values with weights of 16 bits: sums are exact, so it
+ * makes no difference which queries are computed together. All else is done query by query, and
+ * depends on the positions of its tokens alone.
+ */
+
+import { mixOne, mixPair } from "./byte-mix";
+import { scoreOne, scorePair } from "./byte-score";
+import { storeKey, storeValue } from "./byte-store";
+import { CHUNK_TILES, CHUNK_TOKENS, weigh } from "./byte-weights";
+import {
+  blockBytes,
+  blockHeadBytes,
+  configureLayout,
+  headBytes,
+  heads,
+  kvHeads,
+  LINE_BYTES,
+  scoreScale,
+  TILE_TOKENS,
+  tileBytes,
+  tilesOf,
+  tilesPerBlock,
+  writeTileOffsets,
+} from "./pool-layout";
+import { largestOf, LARGEST_MIN, toIntegers } from "./whole-numbers";
+
+export { blockByteLength } from "./pool-layout";
+export { rotate } from "./rotate";
+
+/** Queries that are computed together, by pairs. */
+const QUERIES_MAX = 16;
+/** Tiles whose keys all these queries pass before the next ones: 17 KiB where heads have 64 dimensions. */
+const KEY_TILES: usize = 16;
+/** What a query's largest number becomes: products with bytes of up to 512 dimensions fit 32 bits. */
+const QUERY_MAX: f32 = 32767;
+
+/** See `configureLayout`; heads have at most 512 dimensions. */
+export function configure(
+  queryHeads: i32,
+  keyValueHeads: i32,
+  headDimensions: i32,
+  blockTokens: i32,
+): void {
+  const bytes = LINE_BYTES + <usize>headDimensions * TILE_TOKENS;
+  configureLayout(queryHeads, keyValueHeads, headDimensions, blockTokens, bytes);
+}
+
+/** What `attend` needs of scratch where a sequence has so many tokens. */
+export function scratchByteLength(tokens: i32): i32 {
+  return <i32>(tailBytes(tilesOf(tokens)) + QUERIES_MAX * tilesOf(tokens) * LINE_BYTES);
+}
+
+/** What lies before the scores: tiles' offsets, scales of queries and of chunks, and the queries. */
+function tailBytes(tiles: usize): usize {
+  return offsetBytes(tiles) + LINE_BYTES + chunkBytes(tiles) * QUERIES_MAX + queryBytes();
+}
+
+function offsetBytes(tiles: usize): usize {
+  return (tiles * 4 + LINE_BYTES - 1) & ~(LINE_BYTES - 1);
+}
+
+function chunkBytes(tiles: usize): usize {
+  return ((tiles + CHUNK_TILES - 1) / CHUNK_TILES) << 2;
+}
+
+function queryBytes(): usize {
+  return (headBytes >> 1) * QUERIES_MAX;
+}
+
+/** Quantizes the keys and values of each row into the pools; `slots` as in `paged-attention.ts`. */
+export function store(
+  keys: usize,
+  values: usize,
+  rowBytes: usize,
+  rowCount: i32,
+  slots: usize,
+  keyPool: usize,
+  valuePool: usize,
+): void {
+  for (let row = 0; row < rowCount; row++) {
+    const slot = load<u32>(slots);
+    const lane = <usize>(slot % TILE_TOKENS);
+    const tile = slot / TILE_TOKENS;
+    let offset =
+      <usize>(tile / tilesPerBlock) * blockBytes + <usize>(tile % tilesPerBlock) * tileBytes;
+    for (let head: usize = 0; head < <usize>kvHeads; head++) {
+      storeKey(keys + head * headBytes, keyPool + offset, lane);
+      storeValue(values + head * headBytes, valuePool + offset, lane);
+      offset += blockHeadBytes;
+    }
+    keys += rowBytes;
+    values += rowBytes;
+    slots += 4;
+  }
+}
+
+/** The queries at hand, and what belongs to them; see `attend`. */
+let results: usize = 0;
+let resultRowBytes: usize = 0;
+let group: i32 = 0;
+let firstHead: i32 = 0;
+let position: i32 = 0;
+let scoreBytes: usize = 0;
+/** Addresses in the scratch. */
+let offsets: usize = 0;
+let queryScales: usize = 0;
+let chunkScales: usize = 0;
+let quantized: usize = 0;
+let scores: usize = 0;
+
+/** See `attend` in `paged-attention.ts`. */
+export function attend(
+  queries: usize,
+  queryRowBytes: usize,
+  outputs: usize,
+  outputRowBytes: usize,
+  rowCount: i32,
+  firstPosition: i32,
+  blockTable: usize,
+  keyPool: usize,
+  valuePool: usize,
+  scratch: usize,
+): void {
+  results = outputs;
+  resultRowBytes = outputRowBytes;
+  group = heads / kvHeads;
+  position = firstPosition;
+  const tileCount = tilesOf(firstPosition + rowCount);
+  scoreBytes = tileCount * LINE_BYTES;
+  offsets = scratch;
+  queryScales = offsets + offsetBytes(tileCount);
+  quantized = queryScales + LINE_BYTES;
+  scores = quantized + queryBytes();
+  chunkScales = scores + QUERIES_MAX * scoreBytes;
+  writeTileOffsets(offsets, blockTable, <u32>tileCount);
+  // The queries of one KV head are numbered by row and, within a row, by head.
+  const queryCount = rowCount * group;
+  for (let kvHead = 0; kvHead < kvHeads; kvHead++) {
+    firstHead = kvHead * group;
+    const share = <usize>kvHead * blockHeadBytes;
+    for (let first = 0; first < queryCount; first += QUERIES_MAX) {
+      const end = min(first + QUERIES_MAX, queryCount);
+      quantizeQueries(first, end, queries, queryRowBytes);
+      scoreQueries(first, end, keyPool + share);
+      weighQueries(first, end, valuePool + share);
+      mixQueries(first, end, valuePool + share);
+    }
+  }
+}
+
+/** How many tokens a query sees. */
+function tokensOf(query: i32): i32 {
+  return position + query / group + 1;
+}
+
+function resultOf(query: i32): usize {
+  return (
+    results +
+    <usize>(query / group) * resultRowBytes +
+    <usize>(firstHead + (query % group)) * headBytes
+  );
+}
+
+/** Makes 16-bit numbers of queries, each with a scale that scores need anyway. */
+function quantizeQueries(first: i32, end: i32, queries: usize, rowBytes: usize): void {
+  let target = quantized;
+  let scale = queryScales;
+  for (let query = first; query < end; query++) {
+    const row = queries + <usize>(query / group) * rowBytes;
+    let head = row + <usize>(firstHead + (query % group)) * headBytes;
+    const largest = max(largestOf(head, <i32>(headBytes >> 2)), LARGEST_MIN);
+    f32.store(scale, (largest / QUERY_MAX) * scoreScale);
+    scale += 4;
+    const factors = f32x4.splat(QUERY_MAX / largest);
+    const headEnd = head + headBytes;
+    for (; head < headEnd; head += 32) {
+      const low = toIntegers(f32x4.mul(v128.load(head), factors));
+      const high = toIntegers(f32x4.mul(v128.load(head, 16), factors));
+      v128.store(target, i16x8.narrow_i32x4_s(low, high));
+      target += 16;
+    }
+  }
+}
+
+/** Writes the scores of queries against all tiles they see, a row of scores a query. */
+function scoreQueries(first: i32, end: i32, keys: usize): void {
+  const tiles = tilesOf(tokensOf(end - 1));
+  const bytes = headBytes >> 1;
+  for (let tile: usize = 0; tile < tiles; tile += KEY_TILES) {
+    const offset = offsets + (tile << 2);
+    let row = scores + tile * LINE_BYTES;
+    let numbers = quantized;
+    let scale = queryScales;
+    for (let query = first; query < end; query += 2) {
+      const isPair = query + 1 < end;
+      const seen = tilesOf(tokensOf(isPair ? query + 1 : query));
+      if (seen > tile) {
+        const offsetEnd = offset + (min(seen - tile, KEY_TILES) << 2);
+        if (isPair) {
+          const s = f32.load(scale);
+          const s2 = f32.load(scale, 4);
+          const next = row + scoreBytes;
+          scorePair(numbers, numbers + bytes, s, s2, offset, offsetEnd, keys, row, next);
+        } else {
+          scoreOne(numbers, f32.load(scale), offset, offsetEnd, keys, row);
+        }
+      }
+      row += scoreBytes << 1;
+      numbers += bytes << 1;
+      scale += 8;
+    }
+  }
+}
+
+/** Makes weights of the scores, and clears the results. */
+function weighQueries(first: i32, end: i32, values: usize): void {
+  const tiles = tilesOf(tokensOf(end - 1));
+  const bytes = chunkBytes(tiles);
+  let row = scores;
+  let scales = chunkScales;
+  for (let query = first; query < end; query++) {
+    weigh(row, tokensOf(query), tiles, offsets, values, scales);
+    memory.fill(resultOf(query), 0, headBytes);
+    row += scoreBytes;
+    scales += bytes;
+  }
+}
+
+/** Sums up the values that queries see, weighted, chunk by chunk. */
+function mixQueries(first: i32, end: i32, values: usize): void {
+  const tokens = tokensOf(end - 1);
+  const bytes = chunkBytes(tilesOf(tokens));
+  let offset = offsets;
+  let weights = scores;
+  let scales = chunkScales;
+  for (let start = 0; start < tokens; start += CHUNK_TOKENS) {
+    let row = weights;
+    let scale = scales;
+    for (let query = first; query < end; query += 2) {
+      const isPair = query + 1 < end;
+      const seen = min(tokensOf(isPair ? query + 1 : query) - start, CHUNK_TOKENS);
+      if (seen > 0) {
+        const output = resultOf(query);
+        const pairs = (seen + 1) >> 1;
+        let pool = values + LINE_BYTES;
+        for (let part: usize = 0; part < headBytes; part += LINE_BYTES) {
+          if (isPair) {
+            const output2 = resultOf(query + 1) + part;
+            const row2 = row + scoreBytes;
+            const s = f32.load(scale);
+            const s2 = f32.load(scale + bytes);
+            mixPair(output + part, output2, pairs, offset, pool, row, row2, s, s2);
+          } else {
+            mixOne(output + part, pairs, offset, pool, row, f32.load(scale));
+          }
+          pool += <usize>TILE_TOKENS * 16;
+        }
+      }
+      row += scoreBytes << 1;
+      scale += bytes << 1;
+    }
+    offset += CHUNK_TILES << 2;
+    weights += (<usize>CHUNK_TOKENS) << 1;
+    scales += 4;
+  }
+}
