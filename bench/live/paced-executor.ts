@@ -22,6 +22,8 @@ const FOLLOWS_WITHIN_MS = 10;
 /** Computes nothing, and takes as long over it as a GPU of its profile would. */
 class PacedExecutor implements Executor {
   readonly memory = { weightBytes: 0, kvPoolBytes: 0 };
+  /** There is nothing in its blocks that could be kept elsewhere. */
+  readonly kvPool = { blockBytes: 0, readBlock: () => undefined, writeBlock: () => undefined };
   readonly #random = seededRandom(process.pid);
   #wokeAtMs = 0;
   #lateMs = 0;
@@ -32,7 +34,7 @@ class PacedExecutor implements Executor {
   readonly blockCount: number;
   readonly batchTokensMax: number;
 
-  constructor(limits: Omit<Executor, "memory" | "run" | "close">) {
+  constructor(limits: Omit<Executor, "memory" | "kvPool" | "run" | "close">) {
     this.vocabularyTokens = limits.vocabularyTokens;
     this.contextTokens = limits.contextTokens;
     this.blockTokens = limits.blockTokens;
@@ -75,5 +77,12 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
     eosTokenIds: model.eosTokenIds,
     runtime: "paced",
     notes: [],
+    memoryPlan: {
+      weightBytes: 0,
+      embeddingBytes: 0,
+      kvPoolBytes: 0,
+      kvPoolTokens: blockCount * blockTokens,
+      scratchBytes: 0,
+    },
   });
 }
