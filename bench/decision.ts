@@ -5,7 +5,7 @@ import type { Crowd } from "./support/crowded-pool.ts";
 import { CrowdedPool } from "./support/crowded-pool.ts";
 import { describeMachine } from "./support/machine.ts";
 import { runProgram } from "./support/run-program.ts";
-import { quantileOf } from "./support/statistics.ts";
+import { quantileOf } from "../simulator/statistics.ts";
 
 const FLAGS = z.object({
   repeats: countFlag({ min: 1, max: 1000, default: 30 }, "How often each figure is measured"),

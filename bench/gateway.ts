@@ -8,7 +8,7 @@ import type { Round, Sample } from "./support/gateway-table.ts";
 import { cpuTable, latencyTable } from "./support/gateway-table.ts";
 import { describeMachine } from "./support/machine.ts";
 import { runProgram } from "./support/run-program.ts";
-import { shuffle } from "./support/statistics.ts";
+import { shuffle } from "./support/shuffle.ts";
 import { timeRequest } from "./support/timed-request.ts";
 import type { Way } from "./support/ways.ts";
 import { hasPortkey, withWays } from "./support/ways.ts";

@@ -12,7 +12,8 @@ import { seededRandom } from "../src/base/random.ts";
 import { describeMachine } from "./support/machine.ts";
 import { cpuMsOf, findChild } from "./support/process-cpu.ts";
 import { runProgram } from "./support/run-program.ts";
-import { bootstrapInterval, quantileOf, shuffle } from "./support/statistics.ts";
+import { bootstrapInterval, quantileOf } from "../simulator/statistics.ts";
+import { shuffle } from "./support/shuffle.ts";
 
 const FLAGS = z.object({
   rounds: countFlag({ min: 3, max: 10_000, default: 100 }, "Times that each directory is measured"),

@@ -11,7 +11,7 @@ import { takeFreePorts } from "../test/support/free-ports.ts";
 import { describeMachine } from "./support/machine.ts";
 import { cpuMsOf, findProcess } from "./support/process-cpu.ts";
 import { runProgram } from "./support/run-program.ts";
-import { quantileOf } from "./support/statistics.ts";
+import { quantileOf } from "../simulator/statistics.ts";
 import { workerdBinary } from "./support/workerd-child.ts";
 
 const FLAGS = z.object({

@@ -15,7 +15,7 @@ import { hashBlock } from "../gpu-backend/hash-block.ts";
 import { BUNDLED_MODEL } from "../gpu-backend/settings.ts";
 import { describeMachine } from "./support/machine.ts";
 import { runProgram } from "./support/run-program.ts";
-import { quantileOf } from "./support/statistics.ts";
+import { quantileOf } from "../simulator/statistics.ts";
 
 const BATCHES = [1, 4, 16];
 const PROMPT_TOKENS = 128;

@@ -4,11 +4,15 @@ import * as z from "zod";
 import type { Command, Terminal } from "./command.ts";
 import { CommandFailure, EXIT_CODES, WrongUse } from "./command.ts";
 import { applyCommand } from "./commands/apply.ts";
+import { benchCommand } from "./commands/bench.ts";
 import { buildCommand } from "./commands/build.ts";
+import { calibrateCommand } from "./commands/calibrate.ts";
 import { checkCommand } from "./commands/check.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { hashKeyCommand } from "./commands/hash-key.ts";
+import { planCommand } from "./commands/plan.ts";
 import { poolsCommand } from "./commands/pools.ts";
+import { replayCommand } from "./commands/replay.ts";
 import { schemaCommand } from "./commands/schema.ts";
 import { sloCommand } from "./commands/slo.ts";
 import { diffCommand, historyCommand, rollbackCommand } from "./commands/history.ts";
@@ -31,6 +35,10 @@ const COMMANDS: readonly Command[] = [
   usageCommand,
   hashKeyCommand,
   doctorCommand,
+  benchCommand,
+  replayCommand,
+  planCommand,
+  calibrateCommand,
   schemaCommand,
   sloCommand,
   buildCommand,

@@ -1,4 +1,5 @@
 import type { Dispatch, Offer, Outcome, Rejection } from "../src/pool/offer.ts";
+import type { EngineSignals } from "../src/protocol/engine-signals.ts";
 import type { LeaseId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
 import type { ReplicaListener } from "./replica-link.ts";
 
@@ -29,6 +30,8 @@ export interface Dispatcher extends Omit<ReplicaListener, "events"> {
   /** A dispatched request has no token yet, `offer` being how it stands. A policy leaves it there. */
   late?(lease: { readonly leaseId: LeaseId; readonly replicaId: ReplicaId }, offer: Offer): void;
   settle(leaseId: LeaseId, outcome: Outcome): void;
+  /** What a server that is not ours says of itself. A policy goes by its own count. */
+  told?(replicaId: ReplicaId, said: EngineSignals): void;
   /** Throws when a law of its own is broken. */
   checkInvariants(): void;
 }

@@ -6,12 +6,14 @@ import type { ClientBehaviour } from "./client.ts";
 import type { Dispatcher, DispatchWatch, VerdictListener } from "./dispatcher.ts";
 import type { Fault } from "./faults.ts";
 import { scheduleFault } from "./faults.ts";
+import type { ForeignServer } from "./foreign-server.ts";
 import type { GatewayTimeouts } from "./attempt-watch.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
 import type { Policy } from "./policies/policy.ts";
 import { PolicyDispatcher } from "./policy-dispatcher.ts";
 import { PoolDispatcher } from "./pool-dispatcher.ts";
 import { priceOf, speedOf, SUSTAINABLE_RATIO } from "./reference-cost.ts";
+import type { ReportFaults } from "./replica-link.ts";
 import type { RequestRecord } from "./request-record.ts";
 import { Scorecard } from "./scorecard.ts";
 import type { SimulatedReplicaOptions } from "./simulated-replica.ts";
@@ -26,6 +28,8 @@ import type { World } from "./world.ts";
 export interface ExperimentOptions {
   readonly seed: number;
   readonly profiles: readonly HardwareProfile[];
+  /** Which of the replicas are not ours, by their place; absent: all are. */
+  readonly servers?: readonly (ForeignServer | undefined)[];
   readonly workload: Workload;
   /** Requests to send instead of the workload's, whose tenants they are of: of a recorded trace. */
   readonly createArrivals?: () => Iterable<ArrivalSpec>;
@@ -44,6 +48,10 @@ export interface ExperimentOptions {
   readonly timeouts?: GatewayTimeouts;
   /** Whether late first tokens are acted on: hedged, or tried elsewhere; they wait unless given. */
   readonly actsOnLateness?: boolean;
+  /** What happens to replicas' reports on their way. */
+  readonly reportFaults?: ReportFaults;
+  /** Replicas tell that each part of a step takes so many times as long as they found. */
+  readonly toldStepRatio?: number;
   /** Sees every verdict of this run. */
   readonly createWatch?: () => DispatchWatch;
   /** Is shown every request that has ended, counted or not. */
@@ -74,14 +82,18 @@ export function sustainableBasisOf(profiles: readonly HardwareProfile[]): LoadBa
   return { price, capacityPerSecond: SUSTAINABLE_RATIO * capacityPerSecond };
 }
 
-/** The configuration of a pool with so many replicas. */
-export function livePoolOf(replicas: number): LivePool {
+/** The configuration of a pool with so many replicas, of which some may be servers that are not ours. */
+export function livePoolOf(
+  replicas: number,
+  servers: readonly (ForeignServer | undefined)[] = [],
+): LivePool {
   return LivePool.parse({
     poolId: PoolId.parse("simulated"),
     engine: "sluice",
     replicas: Array.from({ length: replicas }, (_, index) => ({
       replicaId: ReplicaId.parse(replicaUrl(index)),
       endpointUrl: replicaUrl(index),
+      engine: servers[index]?.engine ?? "sluice",
     })),
     queueMax: QUEUE_MAX,
   });
@@ -108,10 +120,13 @@ export function runExperiment(options: ExperimentOptions): ExperimentResult {
       onRecord?.(record);
     },
     tellsDeadlines: createPolicy === undefined,
+    ...(options.servers !== undefined && { servers: options.servers }),
     ...(options.clients !== undefined && { clients: options.clients }),
     ...(options.timeouts !== undefined && { timeouts: options.timeouts }),
     ...(options.actsOnLateness !== undefined && { actsOnLateness: options.actsOnLateness }),
     ...(options.engine !== undefined && { engine: options.engine }),
+    ...(options.reportFaults !== undefined && { reportFaults: options.reportFaults }),
+    ...(options.toldStepRatio !== undefined && { toldStepRatio: options.toldStepRatio }),
   });
   const { world, links, gateway } = simulation;
   for (const fault of options.faults ?? []) {
@@ -125,13 +140,13 @@ export function runExperiment(options: ExperimentOptions): ExperimentResult {
 }
 
 function dispatcherOf(
-  { profiles, createPolicy, mechanisms, createWatch }: ExperimentOptions,
+  { profiles, servers, createPolicy, mechanisms, createWatch }: ExperimentOptions,
   world: World,
   listener: VerdictListener,
 ): Dispatcher {
   const watch = createWatch?.();
   const heard = watch?.listener(listener) ?? listener;
-  const pool = { pool: livePoolOf(profiles.length), ...(mechanisms && { mechanisms }) };
+  const pool = { pool: livePoolOf(profiles.length, servers), ...(mechanisms && { mechanisms }) };
   const dispatcher =
     createPolicy === undefined
       ? new PoolDispatcher(pool, world, heard)

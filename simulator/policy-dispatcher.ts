@@ -6,8 +6,7 @@ import { LeaseId, ReplicaId } from "../src/protocol/ids.ts";
 import type { RequestId } from "../src/protocol/ids.ts";
 import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
 import type { Policy, PolicyReplica, PolicyRequest } from "./policies/policy.ts";
-import { chainKeyAt, chainLength, NO_CHAIN } from "../src/protocol/prompt-chain.ts";
-import { BYTES_PER_TOKEN } from "./prompt-shape.ts";
+import { policyRequestOf } from "./policies/policy-request-of.ts";
 import type { World } from "./world.ts";
 
 /** A replica as the policy is told of it. */
@@ -33,7 +32,16 @@ const REJECTION: Rejection = {
   promptTokens: undefined,
 };
 
-/** Lets a published policy decide in the place of the pool. It answers at once, and nobody waits. */
+/** A request that waits until the policy names it. */
+interface Waiting {
+  readonly offer: Offer;
+  readonly request: PolicyRequest;
+}
+
+/** More do not wait: the pool's own bound. */
+const WAITING_MAX = 10_000;
+
+/** Lets a published policy decide in the place of the pool. */
 export class PolicyDispatcher implements Dispatcher {
   readonly #policy: Policy;
   readonly #world: World;
@@ -41,6 +49,7 @@ export class PolicyDispatcher implements Dispatcher {
   readonly #random: Random;
   readonly #replicas = new Map<ReplicaId, KnownReplica>();
   readonly #leases = new Map<LeaseId, Lease>();
+  readonly #waiting = new Map<RequestId, Waiting>();
   #dispatched = 0;
 
   constructor(policy: Policy, world: World, listener: VerdictListener) {
@@ -53,8 +62,10 @@ export class PolicyDispatcher implements Dispatcher {
   connected(hello: ReplicaHello): void {
     const replicaId = ReplicaId.parse(hello.endpointUrl);
     const known = this.#replicas.get(replicaId);
-    if (known !== undefined) known.isConnected = true;
-    else {
+    if (known !== undefined) {
+      known.isConnected = true;
+      known.report = undefined;
+    } else {
       const replicaIndex = this.#replicas.size;
       const fresh = { replicaId, replicaIndex, isConnected: true, outstanding: 0 };
       this.#replicas.set(replicaId, { ...fresh, report: undefined });
@@ -63,7 +74,10 @@ export class PolicyDispatcher implements Dispatcher {
 
   reported(replicaId: ReplicaId, report: ReplicaReport): void {
     const replica = this.#replicas.get(replicaId);
-    if (replica !== undefined) replica.report = report;
+    // One that has overtaken this one is newer.
+    if (replica === undefined || report.sequence <= (replica.report?.sequence ?? 0)) return;
+    replica.report = report;
+    this.#attend();
   }
 
   disconnected(replicaId: ReplicaId): void {
@@ -72,23 +86,22 @@ export class PolicyDispatcher implements Dispatcher {
   }
 
   offer(offer: Offer): void {
-    const open = [...this.#replicas.values()].filter(
-      ({ isConnected, replicaId }) => isConnected && !offer.excludedReplicaIds.includes(replicaId),
-    );
-    const request = toPolicyRequest(offer);
-    const moment = { nowMs: this.#world.nowMs, random: this.#random };
-    const verdict = this.#policy.choose(request, open.map(toPolicyReplica), moment);
-    if (verdict.kind === "reject") {
+    const open = this.#openTo(offer);
+    const request = policyRequestOf(offer, this.#world.nowMs);
+    const verdict = this.#policy.choose(request, open.map(toPolicyReplica), this.#moment);
+    if (verdict.kind === "wait" && this.#waiting.size < WAITING_MAX) {
+      this.#waiting.set(offer.requestId, { offer, request });
+      this.#attend();
+    } else if (verdict.kind === "dispatch") {
+      this.#dispatch(offer.requestId, { request, replica: chosenOf(open, verdict.replicaIndex) });
+    } else {
       this.#listener.rejected(offer.requestId, REJECTION);
-      return;
     }
-    const replica = open.find(({ replicaIndex }) => replicaIndex === verdict.replicaIndex);
-    assert(replica !== undefined, "a policy chooses among the replicas that it was shown");
-    this.#dispatch(offer.requestId, { request, replica });
   }
 
-  /** Nobody waits, so there is nothing to withdraw. */
-  withdraw(): void {}
+  withdraw(requestId: RequestId): void {
+    this.#waiting.delete(requestId);
+  }
 
   /** That a first token has come changes nothing for a policy. */
   started(): void {}
@@ -98,14 +111,47 @@ export class PolicyDispatcher implements Dispatcher {
     if (lease === undefined) return;
     this.#leases.delete(leaseId);
     lease.replica.outstanding -= 1;
-    const isGood = outcome.kind === "completed" && outcome.attainment?.kind === "good";
-    this.#policy.ended?.(lease.request, { isGood });
+    const { firstTokenAfterMs, decodeMs, outputTokens = 0 } = outcome;
+    const hasGaps = decodeMs !== undefined && outputTokens > 1;
+    this.#policy.ended?.(lease.request, {
+      isGood: outcome.kind === "completed" && outcome.attainment?.kind === "good",
+      firstTokenAfterMs,
+      tpotMs: hasGaps ? decodeMs / (outputTokens - 1) : undefined,
+      outputTokens,
+    });
+    this.#attend();
   }
 
   checkInvariants(): void {
     let outstanding = 0;
     for (const replica of this.#replicas.values()) outstanding += replica.outstanding;
     assert(outstanding === this.#leases.size, "what is outstanding has a lease");
+    assert(this.#waiting.size <= WAITING_MAX, "those who wait are within their bound");
+  }
+
+  get #moment() {
+    return { nowMs: this.#world.nowMs, random: this.#random };
+  }
+
+  #openTo({ excludedReplicaIds }: Pick<Offer, "excludedReplicaIds">): KnownReplica[] {
+    return [...this.#replicas.values()].filter(
+      ({ isConnected, replicaId }) => isConnected && !excludedReplicaIds.includes(replicaId),
+    );
+  }
+
+  /** Lets the policy name who of those that wait goes now. */
+  #attend(): void {
+    while (this.#waiting.size > 0 && this.#policy.next !== undefined) {
+      const open = this.#openTo({ excludedReplicaIds: [] });
+      const waiting = [...this.#waiting.values()].map(({ request }) => request);
+      const next = this.#policy.next(waiting, open.map(toPolicyReplica), this.#moment);
+      if (next === undefined) return;
+      const found = [...this.#waiting].find(([, { request }]) => request === next.request);
+      assert(found !== undefined, "a policy names one of those who wait");
+      this.#waiting.delete(found[0]);
+      const replica = chosenOf(open, next.replicaIndex);
+      this.#dispatch(found[0], { request: next.request, replica });
+    }
   }
 
   #dispatch(requestId: RequestId, lease: Lease): void {
@@ -114,11 +160,12 @@ export class PolicyDispatcher implements Dispatcher {
     lease.replica.outstanding += 1;
     const leaseId = LeaseId.parse(`policy.${this.#dispatched}`);
     this.#leases.set(leaseId, lease);
+    const queuedMs = Math.max(0, this.#world.nowMs - lease.request.arrivedAtMs);
     const dispatch: Dispatch = {
       replicaId,
       endpointUrl: replicaId,
       dispatch: leaseId,
-      queuedMs: 0,
+      queuedMs,
       firstTokenBudgetMs: Infinity,
       forecast: { ttftMs: Infinity, tpotMs: Infinity },
       isInProfile: true,
@@ -127,20 +174,10 @@ export class PolicyDispatcher implements Dispatcher {
   }
 }
 
-function toPolicyRequest({
-  requestId,
-  tenantId,
-  promptBytes,
-  chain,
-  route = "",
-}: Offer): PolicyRequest {
-  const promptTokens = promptBytes / BYTES_PER_TOKEN;
-  const { blockRatio } = chain ?? NO_CHAIN;
-  const prefixes = Array.from({ length: chainLength(chain ?? NO_CHAIN) }, (_, index) => ({
-    key: chainKeyAt(chain ?? NO_CHAIN, index),
-    tokens: (index + 1) * blockRatio * promptTokens,
-  }));
-  return { requestId, tenantId, promptTokens, route, prefixes };
+function chosenOf(open: readonly KnownReplica[], replicaIndex: number): KnownReplica {
+  const replica = open.find((each) => each.replicaIndex === replicaIndex);
+  assert(replica !== undefined, "a policy chooses among the replicas that it was shown");
+  return replica;
 }
 
 function toPolicyReplica({ replicaIndex, outstanding, report }: KnownReplica): PolicyReplica {

@@ -9,6 +9,7 @@ import type { PoolLimits } from "../src/pool/pool-limits.ts";
 import type { PoolStatus } from "../src/pool/pool-status.ts";
 import { Pool } from "../src/pool/pool.ts";
 import type { ReplicaHello, ReplicaReport } from "../src/protocol/engine-api.ts";
+import type { EngineSignals } from "../src/protocol/engine-signals.ts";
 import type { LeaseId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
 import type { LivePool } from "../src/tenants/live-configuration.ts";
 import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
@@ -74,6 +75,10 @@ export class PoolDispatcher implements Dispatcher {
   disconnected(replicaId: ReplicaId): void {
     this.#hellos.delete(replicaId);
     this.#call({ kind: "disconnected", replicaId });
+  }
+
+  told(replicaId: ReplicaId, said: EngineSignals): void {
+    this.#call({ kind: "told", replicaId, said });
   }
 
   offer(offer: Offer): void {

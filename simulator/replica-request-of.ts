@@ -13,15 +13,16 @@ export function replicaRequestOf(
   const { tenant, spec, index } = call.options;
   const tbtTargetMs = paceMs(tenant.targets);
   const deadlineAtMs = nowMs + dispatch.firstTokenBudgetMs;
+  const asked = { id: attemptId, tenant: tenant.tenantId, promptTokenIds, answerTokenIds };
+  const poison = spec.isPoisonous === true && { isPoisonous: true };
+  // A server that is not ours is sent nothing of ours.
+  if (dispatch.plain !== undefined) return { ...asked, ...poison };
   return {
-    id: attemptId,
-    tenant: tenant.tenantId,
-    promptTokenIds,
-    answerTokenIds,
+    ...asked,
+    ...poison,
     dispatch: dispatch.dispatch,
     promptChain: chainOf(spec, index),
     ...(tellsDeadlines && deadlineAtMs < Infinity && { firstTokenDeadlineAtMs: deadlineAtMs }),
     ...(tbtTargetMs < Infinity && { tbtTargetMs }),
-    ...(spec.isPoisonous === true && { isPoisonous: true }),
   };
 }

@@ -79,6 +79,11 @@ export class SimulatedReplica {
     return this.#answers.size;
   }
 
+  /** Requests that wait and that run, as it counts them itself. */
+  get load(): ReturnType<Engine["load"]> {
+    return this.#engine.load();
+  }
+
   get hello(): ReplicaHello {
     const { profile, endpointUrl, modelId, keepsTbt = false } = this.#options;
     return {

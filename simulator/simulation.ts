@@ -1,8 +1,12 @@
+import type { ReplicaReport } from "../src/protocol/engine-api.ts";
+import type { ReplicaId } from "../src/protocol/ids.ts";
 import { ModelId, TenantId } from "../src/protocol/ids.ts";
 import type { ClientBehaviour } from "./client.ts";
 import { Clients, PATIENT_CLIENTS } from "./client.ts";
 import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
 import type { GatewayTimeouts } from "./attempt-watch.ts";
+import type { ForeignServer } from "./foreign-server.ts";
+import { pollServer } from "./foreign-server.ts";
 import { Gateway } from "./gateway.ts";
 import type { HardwareProfile } from "./hardware-profile.ts";
 import type { ReportFaults } from "./replica-link.ts";
@@ -19,12 +23,16 @@ export interface SimulationOptions {
   readonly seed: number;
   /** One replica each. */
   readonly profiles: readonly HardwareProfile[];
+  /** Which of them are not ours, by their place; absent: all are. */
+  readonly servers?: readonly (ForeignServer | undefined)[];
   readonly tenants: readonly SimulatedTenant[];
   readonly createDispatcher: (world: World, listener: VerdictListener) => Dispatcher;
   readonly onRecord: (record: RequestRecord) => void;
   readonly engine?: Pick<SimulatedReplicaOptions, "policy" | "keepsTbt">;
   readonly clients?: ClientBehaviour;
   readonly reportFaults?: ReportFaults;
+  /** Replicas tell that each part of a step takes so many times as long as they found; 1 unless given. */
+  readonly toldStepRatio?: number;
   /** Of every message between isolate, pool and replica; 2 ms unless given. */
   readonly delayMs?: number;
   readonly tellsDeadlines?: boolean;
@@ -48,7 +56,7 @@ export class Simulation {
   readonly #clients: Clients;
 
   constructor(options: SimulationOptions) {
-    const { delayMs = DELAY_MS } = options;
+    const { delayMs = DELAY_MS, toldStepRatio = 1 } = options;
     const world = new World(options.seed);
     const gateway = new Gateway({
       world,
@@ -63,12 +71,14 @@ export class Simulation {
     const listener = {
       events: gateway.events.bind(gateway),
       connected: dispatcher.connected.bind(dispatcher),
-      reported: dispatcher.reported.bind(dispatcher),
+      reported: (replicaId: ReplicaId, report: ReplicaReport) =>
+        dispatcher.reported(replicaId, withSteps(report, toldStepRatio)),
       disconnected: dispatcher.disconnected.bind(dispatcher),
     };
     this.links = options.profiles.map((profile, index) => {
+      const isOurs = options.servers?.[index] === undefined;
       const replica = {
-        ...options.engine,
+        ...(isOurs && options.engine),
         profile,
         endpointUrl: replicaUrl(index),
         modelId: SIMULATED_MODEL_ID,
@@ -84,7 +94,11 @@ export class Simulation {
       gateway.addLink(link);
       return link;
     });
-    for (const link of this.links) link.connect();
+    for (const [index, link] of this.links.entries()) {
+      const server = options.servers?.[index];
+      if (server === undefined) link.connect();
+      else pollServer(server, { world, link, dispatcher });
+    }
     this.world = world;
     this.gateway = gateway;
     this.#clients = new Clients({
@@ -106,6 +120,22 @@ export class Simulation {
     this.gateway.dispatcher.checkInvariants();
     for (const { replica } of this.links) replica.checkInvariants();
   }
+}
+
+/** The same report by a replica that is wrong about its steps, and whose steps since then do not tell it so. */
+function withSteps(report: ReplicaReport, ratio: number): ReplicaReport {
+  if (ratio === 1) return report;
+  const { fixedMs, tokenMs, attendedPairMs, sequenceMs, kvTokenMs } = report.step;
+  return {
+    ...report,
+    step: {
+      fixedMs: fixedMs * ratio,
+      tokenMs: tokenMs * ratio,
+      attendedPairMs: attendedPairMs * ratio,
+      sequenceMs: sequenceMs * ratio,
+      kvTokenMs: kvTokenMs * ratio,
+    },
+  };
 }
 
 /** The URL of the first, second … replica; it is its id as well. */

@@ -91,7 +91,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
   simulator: ["src/*", "gpu-backend/engine", "node:util"],
   "simulator/traces": ["src/*", "simulator/workloads/*", "node:*"],
-  cli: ["src/*", "esbuild", "tsx", "wrangler", "yaml", "zod", "node:*"],
+  cli: ["src/*", "simulator/*", "esbuild", "tsx", "wrangler", "yaml", "zod", "node:*"],
   "test/workers": ["*"],
   test: ["*"],
   bench: ["*"],

@@ -1,6 +1,7 @@
 import type { Sampling } from "../../gpu-backend/engine/generate-request.ts";
 import type { Random } from "../../src/base/random.ts";
-import { bootstrapInterval, type Interval, quantileOf, shuffle } from "../support/statistics.ts";
+import { bootstrapInterval, type Interval, quantileOf } from "../../simulator/statistics.ts";
+import { shuffle } from "../support/shuffle.ts";
 import { type EngineSide, GREEDY, PROMPT_SEQUENCE, type SideLimits, TOP_P } from "./engine-side.ts";
 
 /** Decoding starts behind a prompt of this length. */

@@ -67,6 +67,7 @@ export async function openSluice(
   return {
     name: `Sluice ${precision}, ${kvPrecision === precision ? "" : `KV ${kvPrecision}, `}${runtime}`,
     isInteger: precision === "int8",
+    isDefault: kvPrecision === precision,
     step: async (parts, sampling) => {
       const rows = parts.map(({ sequence, startPosition, tokens }): BatchRow => {
         return {

@@ -1,6 +1,6 @@
 import { assert } from "../../src/base/assert.ts";
 import type { Random } from "../../src/base/random.ts";
-import { bootstrapInterval, quantileOf } from "./statistics.ts";
+import { bootstrapInterval, quantileOf } from "../../simulator/statistics.ts";
 import type { Timing } from "./timed-request.ts";
 import type { Way } from "./ways.ts";
 

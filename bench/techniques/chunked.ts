@@ -1,5 +1,5 @@
 import type { EngineOptions } from "../../gpu-backend/engine/engine-options.ts";
-import { quantileOf } from "../support/statistics.ts";
+import { quantileOf } from "../../simulator/statistics.ts";
 import { aRequest, BenchEngine } from "./bench-engine.ts";
 import { medianOf, ratioOf, show } from "./ratio.ts";
 import type { Conditions, Row, Section } from "./section.ts";

@@ -1,5 +1,5 @@
 import type { Random } from "../../src/base/random.ts";
-import { bootstrapInterval, quantileOf } from "../support/statistics.ts";
+import { bootstrapInterval, quantileOf } from "../../simulator/statistics.ts";
 
 /** A figure of several repetitions, with an interval of 95 %. */
 export interface Figure {

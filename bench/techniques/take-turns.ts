@@ -1,5 +1,5 @@
 import type { Random } from "../../src/base/random.ts";
-import { shuffle } from "../support/statistics.ts";
+import { shuffle } from "../support/shuffle.ts";
 
 /** Measures each side once a round, in random order, so that whatever drifts drifts for all of them. */
 export async function takeTurns<Side, Sample>(

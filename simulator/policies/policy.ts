@@ -1,6 +1,7 @@
+import type { SloTargets } from "../../src/slo/targets.ts";
 import type { Random } from "../../src/base/random.ts";
 
-/** A request as a router sees it that knows nothing of targets. */
+/** A request as a router sees it. */
 export interface PolicyRequest {
   readonly requestId: string;
   readonly tenantId: string;
@@ -9,6 +10,10 @@ export interface PolicyRequest {
   readonly route: string;
   /** What its prompt begins with and shares with others, shortest first; `tokens` from the start. */
   readonly prefixes: readonly { readonly key: string; readonly tokens: number }[];
+  /** What its tenant was promised; most policies do not look at it. */
+  readonly targets: SloTargets;
+  /** When it arrived at the gateway. */
+  readonly arrivedAtMs: number;
 }
 
 /** A replica that is up, as such a router knows it. */
@@ -25,7 +30,19 @@ export interface PolicyReplica {
 
 export type PolicyVerdict =
   | { readonly kind: "dispatch"; readonly replicaIndex: number }
-  | { readonly kind: "reject" };
+  | { readonly kind: "reject" }
+  /** It waits at the gateway until `next` names it. */
+  | { readonly kind: "wait" };
+
+/** How a request went that was dispatched. */
+export interface PolicyEnding {
+  /** It ended well and kept its targets. */
+  readonly isGood: boolean;
+  /** From the dispatch on; absent where there was no token, or no second one. */
+  readonly firstTokenAfterMs: number | undefined;
+  readonly tpotMs: number | undefined;
+  readonly outputTokens: number;
+}
 
 /** When it is, and chance. */
 export interface PolicyMoment {
@@ -38,14 +55,22 @@ export interface PolicyMoment {
  * says, with the source's constants, and is told all that the source would know, without delay.
  */
 export interface Policy {
-  /** Decides at once; a router of this kind keeps no request waiting. No replica is up: rejected. */
+  /** Decides on a request that has arrived. No replica is up: rejected. */
   choose(
     request: PolicyRequest,
     replicas: readonly PolicyReplica[],
     moment: PolicyMoment,
   ): PolicyVerdict;
-  /** Is told once of each request that was dispatched. `isGood`: it ended well and kept its targets. */
-  ended?(request: PolicyRequest, ending: { readonly isGood: boolean }): void;
+  /** Names one of those who wait, in the order in which they came, and where it goes; asked until it names none. */
+  next?(
+    waiting: readonly PolicyRequest[],
+    replicas: readonly PolicyReplica[],
+    moment: PolicyMoment,
+  ): { readonly request: PolicyRequest; readonly replicaIndex: number } | undefined;
+  /** Is told once of each request that was dispatched. */
+  ended?(request: PolicyRequest, ending: PolicyEnding): void;
 }
+
+export const WAITING: PolicyVerdict = { kind: "wait" };
 
 export const REJECTED: PolicyVerdict = { kind: "reject" };

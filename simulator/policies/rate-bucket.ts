@@ -8,7 +8,7 @@ import {
   REJECTED,
 } from "./policy.ts";
 
-/** How much of its rate a tenant may save up. */
+/** How much of its rate a tenant may save up unless told otherwise. */
 const BURST_MS = 10_000;
 
 /**
@@ -21,7 +21,13 @@ export class RateBucket implements Policy {
   readonly #balancer = new LeastOutstanding();
   readonly #buckets = new Map<string, { requests: number; filledAtMs: number }>();
 
-  constructor(options: { readonly requestsPerMs: ReadonlyMap<string, number> }) {
+  readonly #burstMs: number;
+
+  constructor(options: {
+    readonly requestsPerMs: ReadonlyMap<string, number>;
+    readonly burstMs?: number;
+  }) {
+    this.#burstMs = options.burstMs ?? BURST_MS;
     this.#requestsPerMs = options.requestsPerMs;
   }
 
@@ -38,7 +44,7 @@ export class RateBucket implements Policy {
   #take(tenantId: string, nowMs: number): boolean {
     const rate = this.#requestsPerMs.get(tenantId);
     if (rate === undefined) return false;
-    const requestsMax = Math.max(1, rate * BURST_MS);
+    const requestsMax = Math.max(1, rate * this.#burstMs);
     const bucket = this.#buckets.get(tenantId) ?? { requests: requestsMax, filledAtMs: nowMs };
     this.#buckets.set(tenantId, bucket);
     const filled = bucket.requests + rate * (nowMs - bucket.filledAtMs);

@@ -1,8 +1,11 @@
 import { AimdLimit } from "./aimd-limit.ts";
 import { CacheAware } from "./cache-aware.ts";
 import { ConcurrencyLimit } from "./concurrency-limit.ts";
+import { DeadlineQueue } from "./deadline-queue.ts";
 import { LeastOutstanding, PowerOfTwoChoices, RoundRobin } from "./load-balancers.ts";
+import { MostViolatedFirst } from "./most-violated-first.ts";
 import type { Policy } from "./policy.ts";
+import { PredictedLatency } from "./predicted-latency.ts";
 import { RateBucket } from "./rate-bucket.ts";
 import { SaturationShed } from "./saturation-shed.ts";
 import { SessionSticky } from "./session-sticky.ts";
@@ -14,6 +17,12 @@ export interface PolicySettings {
   readonly requestsPerMs: ReadonlyMap<string, number>;
   /** Requests that one replica may have. */
   readonly outstandingMax: number;
+  /** The part of each target that is planned with. */
+  readonly bufferRatio?: number;
+  /** How much of its rate a tenant may save up. */
+  readonly burstMs?: number;
+  /** Thresholds of saturation, as a part of the usual ones. */
+  readonly thresholdRatio?: number;
   /** Requests that the whole pool may have before anything was learned. */
   readonly initialLimit: number;
 }
@@ -29,7 +38,10 @@ export const REFERENCE_POLICIES = {
   "concurrency-limit": (settings) => new ConcurrencyLimit(settings),
   "rate-bucket": (settings) => new RateBucket(settings),
   "aimd-limit": (settings) => new AimdLimit(settings),
-  "saturation-shed": () => new SaturationShed(),
+  "saturation-shed": ({ thresholdRatio = 1 }) => new SaturationShed(thresholdRatio),
+  "predicted-latency": ({ bufferRatio = 1 }) => new PredictedLatency({ bufferRatio }),
+  "deadline-queue": (settings) => new DeadlineQueue(settings),
+  "most-violated-first": (settings) => new MostViolatedFirst(settings),
 } as const satisfies Record<string, (settings: PolicySettings) => Policy>;
 
 export type PolicyName = keyof typeof REFERENCE_POLICIES;

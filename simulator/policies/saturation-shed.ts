@@ -19,6 +19,12 @@ const USED_KV_RATIO_MAX = 0.8;
  */
 export class SaturationShed implements Policy {
   readonly #balancer = new LeastOutstanding();
+  readonly #thresholdRatio: number;
+
+  /** `thresholdRatio` scales both thresholds, which deployments tune. */
+  constructor(thresholdRatio = 1) {
+    this.#thresholdRatio = thresholdRatio;
+  }
 
   choose(
     request: PolicyRequest,
@@ -27,8 +33,8 @@ export class SaturationShed implements Policy {
   ): PolicyVerdict {
     if (replicas.length === 0) return REJECTED;
     const total = replicas.reduce((sum, replica) => sum + saturationOf(replica), 0);
-    if (total / replicas.length >= 1) return REJECTED;
-    const below = replicas.filter((replica) => saturationOf(replica) <= 1);
+    if (total / replicas.length >= this.#thresholdRatio) return REJECTED;
+    const below = replicas.filter((replica) => saturationOf(replica) <= this.#thresholdRatio);
     return this.#balancer.choose(request, below, moment);
   }
 }

@@ -25,6 +25,8 @@ export class BalanceWatch implements DispatchWatch {
   readonly #outstanding = new Map<ReplicaId, number>();
   /** How often each replica was given a request. */
   readonly dispatchesTo = new Map<ReplicaId, number>();
+  /** The most that each of them had outstanding at once. */
+  readonly mostAt = new Map<ReplicaId, number>();
   dispatches = 0;
   aboveCeiling = 0;
 
@@ -57,6 +59,7 @@ export class BalanceWatch implements DispatchWatch {
   #add(leaseId: LeaseId, replicaId: ReplicaId): void {
     const outstanding = (this.#outstanding.get(replicaId) ?? 0) + 1;
     this.#outstanding.set(replicaId, outstanding);
+    this.mostAt.set(replicaId, Math.max(this.mostAt.get(replicaId) ?? 0, outstanding));
     this.#replicaOf.set(leaseId, replicaId);
     this.dispatches += 1;
     this.dispatchesTo.set(replicaId, (this.dispatchesTo.get(replicaId) ?? 0) + 1);

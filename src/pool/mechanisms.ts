@@ -21,7 +21,7 @@ export interface Mechanisms {
   readonly queue: boolean;
   /** Takes excess back that has not begun. */
   readonly displacement: boolean;
-  /** Adds what was sent since the last report to the load. */
+  /** Adds what was sent since the last report to the load. Off: a server that is not ours has what it says. */
   readonly ledger: boolean;
   /** Ejects replicas that fail. */
   readonly ejection: boolean;

@@ -112,6 +112,7 @@ export class LoadView {
       slots: slotsOf(this.#state),
       speedRatio: this.#speed.ratio,
       backlogTokens: this.#backlog.tokensAt(nowMs, this.#plainTokenMs),
+      countsLedger: this.#countsLedger,
     });
   }
 

@@ -16,6 +16,8 @@ export interface PlainLoadSource {
   readonly speedRatio: number;
   /** Prompt tokens that it cannot have computed by now. */
   readonly backlogTokens: number;
+  /** False goes by what it says alone, to show what our own count is for. */
+  readonly countsLedger: boolean;
 }
 
 /**
@@ -46,6 +48,7 @@ export function plainLoad(source: PlainLoadSource): ReplicaLoad {
   const ownTokens = Math.min(sentTokens, backlogTokens);
   const leftRatio = sentTokens > 0 ? ownTokens / sentTokens : 0;
   const { running = 0, queued = 0, queuedTokens = 0 } = signals ?? {};
+  const told = { sequences: running + queued, prefillTokens: queuedTokens, prefillPairs: 0 };
   return {
     step: PLAIN_STEP,
     speedRatio,
@@ -62,5 +65,6 @@ export function plainLoad(source: PlainLoadSource): ReplicaLoad {
     prefillTimeRatio: 0,
     tightestTpotMs: residents.tightestTpotMs,
     tightestTbtMs: residents.tightestTbtMs,
+    ...(!source.countsLedger && told),
   };
 }

@@ -27,6 +27,8 @@ export function request(facts: Partial<PolicyRequest> = {}): PolicyRequest {
     promptTokens: 1_000,
     route: "",
     prefixes: [],
+    targets: {},
+    arrivedAtMs: 0,
     ...facts,
   };
 }

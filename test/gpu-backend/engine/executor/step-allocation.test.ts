@@ -9,7 +9,7 @@ import { createSamplingKernel } from "../../../../gpu-backend/engine/executor/sa
 import { sampleBatch } from "../../../../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../../../../gpu-backend/engine/sampler.ts";
 import { TokenHistory } from "../../../../gpu-backend/engine/token-history.ts";
-import { quantileOf } from "../../../../bench/support/statistics.ts";
+import { quantileOf } from "../../../../simulator/statistics.ts";
 import { aSampling } from "../../../support/engine-builders.ts";
 import { aBatch, blocksFrom } from "./batches.ts";
 import { aModel } from "./random-model.ts";

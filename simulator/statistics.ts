@@ -1,5 +1,5 @@
-import { assert } from "../../src/base/assert.ts";
-import type { Random } from "../../src/base/random.ts";
+import { assert } from "../src/base/assert.ts";
+import type { Random } from "../src/base/random.ts";
 
 /** Bounds between which a figure lies with a probability of 95 %. */
 export interface Interval {
@@ -13,11 +13,13 @@ const TAIL_RATIO = 0.025;
 /** Returns the value below which a share of the samples lies, interpolated between neighbours. */
 export function quantileOf(samples: readonly number[], ratio: number): number {
   assert(samples.length > 0, "a quantile needs samples");
-  const sorted = samples.toSorted((a, b) => a - b);
+  // Typed arrays sort numbers several times as fast.
+  const sorted = Float64Array.from(samples).toSorted();
   const position = (sorted.length - 1) * ratio;
   const lower = sorted[Math.floor(position)] ?? 0;
   const upper = sorted[Math.ceil(position)] ?? 0;
-  return lower + (upper - lower) * (position - Math.floor(position));
+  // Infinite samples have no middle between them.
+  return lower === upper ? lower : lower + (upper - lower) * (position - Math.floor(position));
 }
 
 /**
@@ -34,12 +36,6 @@ export function bootstrapInterval<Sample>(
     figureOf(samples.map(() => drawFrom(samples, random))),
   );
   return { low: quantileOf(figures, TAIL_RATIO), high: quantileOf(figures, 1 - TAIL_RATIO) };
-}
-
-/** Returns the elements in random order. */
-export function shuffle<Element>(elements: readonly Element[], random: Random): readonly Element[] {
-  const keyed = elements.map((element) => ({ element, key: random() }));
-  return keyed.toSorted((a, b) => a.key - b.key).map(({ element }) => element);
 }
 
 function drawFrom<Sample>(samples: readonly Sample[], random: Random): Sample {

@@ -1,0 +1,110 @@
+import type { Random } from "../../src/base/random.ts";
+import { seededRandom } from "../../src/base/random.ts";
+import type { Interval } from "../../simulator/statistics.ts";
+import { quantileOf } from "../../simulator/statistics.ts";
+import type { LoadResult, RequestDetail } from "./load-result.ts";
+
+/** One figure of two results, and how sure their difference is. */
+export interface ComparedFigure {
+  readonly tenant: string;
+  readonly figure: string;
+  readonly a: number;
+  readonly b: number;
+  /** B less A, with an interval of 95 %. */
+  readonly difference: number;
+  readonly interval: Interval;
+}
+
+const FIGURE_NAMES = [
+  "good of offered, %",
+  "refused, %",
+  "TTFT p50, ms",
+  "TTFT p99, ms",
+  "TPOT p50, ms",
+  "TPOT p99, ms",
+  "E2E p50, ms",
+  "E2E p99, ms",
+] as const;
+
+/**
+ * Compares two results tenant by tenant. Blocks of requests that followed each other are drawn, and not
+ * single ones, since a burst or a stall is seen by all that are there: the root of their number each
+ * (Künsch, 1989). That is how much the figures vary inside a run; it does not know how runs differ.
+ */
+export function compareLoads(a: LoadResult, b: LoadResult, seed = 1): ComparedFigure[] {
+  const random = seededRandom(seed);
+  const names = a.tenants
+    .map(({ name }) => name)
+    .filter((name) => b.tenants.some((other) => other.name === name));
+  return names.flatMap((tenant) => {
+    const [ours, theirs] = [a, b].map((result) => requestsOf(result, tenant));
+    if (!ours || !theirs || ours.length === 0 || theirs.length === 0) return [];
+    const [before, after] = [figuresOf(ours), figuresOf(theirs)];
+    const intervals = differenceIntervals(blocksOf(ours), blocksOf(theirs), random);
+    return FIGURE_NAMES.map((figure, index) => {
+      const [of, on] = [before[index] ?? NaN, after[index] ?? NaN];
+      const interval = intervals[index] ?? UNKNOWN;
+      return { tenant, figure, a: of, b: on, difference: on - of, interval };
+    });
+  });
+}
+
+type Block = readonly RequestDetail[];
+
+/** Fewer than elsewhere: each of them sorts all requests. */
+const RESAMPLES = 500;
+const TAIL_RATIO = 0.025;
+
+const UNKNOWN: Interval = { low: NaN, high: NaN };
+
+/** Of each figure, each side being drawn from its own blocks. */
+function differenceIntervals(
+  ours: readonly Block[],
+  theirs: readonly Block[],
+  random: Random,
+): Interval[] {
+  const drawn = (own: readonly Block[]) =>
+    own.flatMap(() => own[Math.floor(random() * own.length)] ?? []);
+  const resampled = Array.from({ length: RESAMPLES }, () => {
+    const [before, after] = [figuresOf(drawn(ours)), figuresOf(drawn(theirs))];
+    return after.map((figure, index) => figure - (before[index] ?? NaN));
+  });
+  return FIGURE_NAMES.map((_, index) => {
+    const differences = resampled.map((figures) => figures[index] ?? NaN);
+    if (differences.some(Number.isNaN)) return UNKNOWN;
+    return {
+      low: quantileOf(differences, TAIL_RATIO),
+      high: quantileOf(differences, 1 - TAIL_RATIO),
+    };
+  });
+}
+
+function requestsOf(result: LoadResult, tenant: string): RequestDetail[] {
+  const index = result.tenants.findIndex(({ name }) => name === tenant);
+  return result.requests
+    .filter((request) => request.tenant === index && request.ending !== "cancelled")
+    .toSorted((one, other) => one.due_s - other.due_s);
+}
+
+function blocksOf(requests: readonly RequestDetail[]): RequestDetail[][] {
+  const size = Math.max(1, Math.round(Math.sqrt(requests.length)));
+  return Array.from({ length: Math.ceil(requests.length / size) }, (_, block) =>
+    requests.slice(block * size, (block + 1) * size),
+  );
+}
+
+/** In the order of their names. */
+function figuresOf(requests: Block): number[] {
+  const share = (part: Block) => (100 * part.length) / requests.length;
+  const admitted = requests.filter(({ ending }) => ending !== "refused");
+  const latencies = (["ttft_ms", "tpot_ms", "e2el_ms"] as const).flatMap((metric) => {
+    if (admitted.length === 0) return [NaN, NaN];
+    const values = admitted.map((request) => request[metric] ?? Infinity);
+    return [0.5, 0.99].map((ratio) => quantileOf(values, ratio));
+  });
+  return [
+    share(requests.filter(({ good }) => good)),
+    share(requests.filter(({ ending }) => ending === "refused")),
+    ...latencies,
+  ];
+}

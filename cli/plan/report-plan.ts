@@ -1,0 +1,101 @@
+import { htmlPage, htmlTable, markup } from "../report/html-page.ts";
+import { svgChart } from "../report/svg-chart.ts";
+import { toColumns } from "../verbs.ts";
+import type { PlannedPool } from "./plan-pool.ts";
+import type { PoolSearch } from "./smallest-pool.ts";
+
+/** A plan as it is told. */
+export interface Plan extends PoolSearch {
+  readonly title: string;
+  /** What was simulated, in a sentence. */
+  readonly basis: string;
+  readonly replicasMax: number;
+}
+
+const HEADS = [
+  "replicas",
+  "tenant",
+  "offered",
+  "refused",
+  "attained [95 %]",
+  "good/s",
+  "TTFT p99",
+  "TPOT p99",
+  "",
+] as const;
+
+/** Writes a plan for people. */
+export function reportPlan(plan: Plan): string[] {
+  return [
+    plan.basis,
+    "",
+    ...toColumns([[...HEADS], ...plan.tried.flatMap(rowsOf)]),
+    "",
+    verdictOf(plan),
+  ];
+}
+
+/** Writes a plan as a page with pictures, which needs nothing but itself. */
+export function planPage(plan: Plan): string {
+  const { tried, title } = plan;
+  const names = tried[0]?.tenants.map(({ name }) => name) ?? [];
+  const seriesOf = (read: (tenant: PlannedPool["tenants"][number]) => number) =>
+    names.map((name, index) => ({
+      name,
+      points: tried.map(({ replicas, tenants }) => {
+        const tenant = tenants[index];
+        return [replicas, tenant === undefined ? NaN : read(tenant)] as const;
+      }),
+    }));
+  return htmlPage(title, [
+    markup`<p>${plan.basis}</p>\n<p>${verdictOf(plan)}</p>\n`,
+    svgChart({
+      title: "In time, of what was admitted",
+      xLabel: "replicas",
+      yLabel: "%",
+      series: seriesOf(({ attainmentRatio }) => 100 * (attainmentRatio ?? NaN)),
+    }),
+    svgChart({
+      title: "Refused",
+      xLabel: "replicas",
+      yLabel: "%",
+      series: seriesOf(({ refusedRatio }) => 100 * refusedRatio),
+    }),
+    svgChart({
+      title: "Good requests a second",
+      xLabel: "replicas",
+      yLabel: "1/s",
+      series: seriesOf(({ goodPerSecond }) => goodPerSecond),
+    }),
+    htmlTable([[...HEADS], ...tried.flatMap(rowsOf)]),
+  ]);
+}
+
+function verdictOf({ smallest, replicasMax, tried }: Plan): string {
+  if (smallest === undefined) {
+    const least = tried.at(-1)?.tenants.filter(({ isKept }) => !isKept) ?? [];
+    const names = least.map(({ name }) => name).join(", ");
+    return `No pool of up to ${replicasMax} replicas keeps every promise (with ${replicasMax}: not of ${names})`;
+  }
+  return `${smallest.replicas} replica(s) are the smallest pool that keeps every promise`;
+}
+
+function rowsOf({ replicas, tenants }: PlannedPool): string[][] {
+  return tenants.map((tenant) => [
+    String(replicas),
+    tenant.name,
+    String(tenant.offered),
+    percent(tenant.refusedRatio),
+    tenant.attainmentRatio === null
+      ? "-"
+      : `${percent(tenant.attainmentRatio)} [${(tenant.attainmentInterval ?? []).map(percent).join(", ")}]`,
+    tenant.goodPerSecond.toFixed(2),
+    tenant.ttftP99Ms?.toFixed(0) ?? "-",
+    tenant.tpotP99Ms?.toFixed(1) ?? "-",
+    tenant.isKept ? "kept" : "NOT KEPT",
+  ]);
+}
+
+function percent(ratio: number): string {
+  return `${(100 * ratio).toFixed(2)}%`;
+}

@@ -1,0 +1,90 @@
+import { readFileSync } from "node:fs";
+import { parse } from "yaml";
+import * as z from "zod";
+import type { LengthTable } from "../../simulator/workloads/length-table.ts";
+import { QUANTILE_LEVELS } from "../../simulator/workloads/length-table.ts";
+import {
+  ARXIV_SUMMARIES,
+  AZURE_CODE,
+  AZURE_CONVERSATION,
+  BOOK_TRANSLATION,
+  MOONCAKE_CONVERSATION,
+  SHAREGPT,
+} from "../../simulator/workloads/lengths.ts";
+import type { TokenRange } from "../bench/presets.ts";
+import { parseTokenRange } from "../bench/presets.ts";
+import { CommandFailure, messageOf } from "../command.ts";
+
+/** Lengths of real requests, by the names that a file gives them. */
+export const LENGTHS: Readonly<Record<string, LengthTable>> = {
+  chat: AZURE_CONVERSATION,
+  code: AZURE_CODE,
+  sharegpt: SHAREGPT,
+  rag: ARXIV_SUMMARIES,
+  agent: MOONCAKE_CONVERSATION,
+  translation: BOOK_TRANSLATION,
+};
+
+const Range = z.union([z.int(), z.string()]).transform((value, context): TokenRange => {
+  const range = parseTokenRange(String(value));
+  if (range !== undefined) return range;
+  const message = "Expected tokens such as 200 or 100..300";
+  context.issues.push({ code: "custom", message, input: value });
+  return z.NEVER;
+});
+
+const RATE_MAX = 100_000;
+
+const TenantTraffic = z
+  .strictObject({
+    /** Requests a second. */
+    rate: z.number().positive().max(RATE_MAX),
+    lengths: z.enum(Object.keys(LENGTHS)).optional(),
+    prompt_tokens: Range.optional(),
+    output_tokens: Range.optional(),
+    /** The shape of Gamma-distributed gaps; 1 is Poisson. */
+    burstiness: z.number().positive().max(100).default(1),
+    /** How much of a prompt is a beginning that others share, and how many such there are. */
+    shared_prompt: z.number().min(0).max(0.95).default(0),
+    shared_prompts: z.int().min(1).max(10_000).default(10),
+  })
+  .refine(
+    ({ lengths, prompt_tokens: prompt, output_tokens: output }) =>
+      lengths === undefined
+        ? prompt !== undefined && output !== undefined
+        : prompt === undefined && output === undefined,
+    "Expected either lengths, or prompt_tokens and output_tokens",
+  );
+export type TenantTraffic = z.output<typeof TenantTraffic>;
+
+const TrafficFile = z.strictObject({ tenants: z.record(z.string().min(1), TenantTraffic) });
+
+/** Reads what tenants are expected to ask for. Throws a `CommandFailure` that names all that is wrong. */
+export function readTraffic(file: string): ReadonlyMap<string, TenantTraffic> {
+  let document: unknown;
+  try {
+    document = parse(readFileSync(file, "utf8"));
+  } catch (error) {
+    throw new CommandFailure(`${file}: ${messageOf(error)}`);
+  }
+  const traffic = TrafficFile.safeParse(document);
+  if (traffic.success) return new Map(Object.entries(traffic.data.tenants));
+  const faults = traffic.error.issues.map(
+    ({ path, message }) => `${file}: ${path.join(".")}: ${message}`,
+  );
+  throw new CommandFailure(faults.join("\n"));
+}
+
+/** The lengths of a tenant's requests as a distribution. */
+export function lengthTableOf(traffic: TenantTraffic): LengthTable {
+  const named = LENGTHS[traffic.lengths ?? ""];
+  if (named !== undefined) return named;
+  return {
+    promptTokens: spread(traffic.prompt_tokens ?? { min: 1, max: 1 }),
+    outputTokensByPrompt: [spread(traffic.output_tokens ?? { min: 1, max: 1 })],
+  };
+}
+
+function spread({ min, max }: TokenRange): number[] {
+  return QUANTILE_LEVELS.map((level) => min + (max - min) * level);
+}
