@@ -19,6 +19,7 @@ import { TIERS } from "./techniques/tiers.ts";
 
 const FLAGS = z.object({
   only: listFlag("NAMES", "Only these techniques, by the first word of their titles"),
+  on: listFlag("RUNTIMES", "Only on these runtimes: wasm, node"),
   repeats: countFlag({ min: 1, max: 1000, default: 9 }, "How often each figure is measured"),
   quick: flagSwitch("Measure each figure twice only"),
 });
@@ -43,17 +44,15 @@ const WASM_WAYS = [{ name: "int8, wasm", precision: "int8", runtime: "wasm" }] a
 const WAYS = [...WASM_WAYS, { name: "f32, node", precision: "f32", runtime: "node" }] as const;
 
 async function runBenchmark(flags: Flags): Promise<string> {
-  const lines = [
-    "# What each technique buys",
-    "",
-    `\`npm run bench:techniques\``,
-    "",
-    describeMachine(),
-  ];
+  // A section as soon as it is measured: all of them take most of an hour.
+  print(["# What each technique buys", "", "`npm run bench:techniques`", "", describeMachine()]);
   const random = seededRandom(SEED);
   const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
   const [model, draft] = await Promise.all([loadModel(BUNDLED_MODEL), loadModel(BUNDLED_DRAFT)]);
-  for (const { name, ...way } of hasNativePackage() ? WAYS : WASM_WAYS) {
+  const ways = hasNativePackage() ? WAYS : WASM_WAYS;
+  for (const { name, ...way } of ways.filter(
+    ({ runtime }) => flags.on?.includes(runtime) ?? true,
+  )) {
     const common = { model, ...way, blockCount: BLOCK_COUNT, batchTokensMax: BATCH_TOKENS_MAX };
     const machine = await openMachine(name, common);
     const other = await openMachine(`f32, ${way.runtime}`, { ...common, precision: "f32" });
@@ -72,12 +71,15 @@ async function runBenchmark(flags: Flags): Promise<string> {
     const curve = isPredicted ? await measureStepCurve(machine) : NO_CURVE;
     for (const section of sections) {
       const rows = await section.measure({ machine, curve, repeats, random });
-      lines.push("", ...toTable(section, name, rows));
-      process.stderr.write(`${section.title} (${name})\n`);
+      print(["", ...toTable(section, name, rows)]);
     }
     await Promise.all([machine.executor.close(), other.executor.close()]);
   }
-  return lines.join("\n");
+  return "";
+}
+
+function print(lines: readonly string[]): void {
+  process.stdout.write(`${lines.join("\n")}\n`);
 }
 
 function isWanted(title: string, only: readonly string[] | undefined): boolean {

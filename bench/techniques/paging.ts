@@ -36,7 +36,7 @@ export const PAGING: Section = {
   published:
     "vLLM 2023: 2 to 4 times the throughput of FasterTransformer and Orca at equal latency, OPT and LLaMA on A100s; of KV memory less than 4 % is wasted instead of 60 to 80 %",
   how: `${REQUESTS} requests at once, prompts and outputs exponential (means 150 and 100), ${POOL_BLOCKS} blocks of ${BLOCK_TOKENS} tokens; reserved: ${CONTEXT_TOKENS} tokens for each, so that ${RESERVING_SEQUENCES} fit. While requests wait: how many run, and which share of what they hold is not KV`,
-  why: "Waste of pages is half a block a sequence, so it is small where sequences are long: of the length that ours have it is what vLLM says. Throughput follows concurrency only as far as a larger batch is worth it, which on a processor it is up to about 4 to 16",
+  why: "Waste is half a block a sequence, which is 4 % of 200 tokens, and the blocks of prompts that are being computed. Throughput follows concurrency only as far as a larger batch is worth it: in int8 a processor is busy at 4, so that paging buys room and no speed",
   predicts: false,
   measure,
 };

@@ -26,7 +26,7 @@ export function precisionSection(other: Machine): Section {
   return {
     title: "Precision",
     published:
-      "Weights of 8 bits are a quarter of f32's: at most 4 times the speed where weights are read for one token, none where products bound. llama.cpp's q8_0 against f32 is usually 2 to 3 times at batch 1",
+      "Weights of 8 bits are a quarter of f32's: at most 4 times the speed where weights are read for one token, none where products bound",
     how: `CPU time of steps, ${other.name} over this; the accuracy is in the README`,
     why: "At batch 1 memory decides, later the products. int8 products in wasm are 128 bits wide; natively f32 products are 512 bits wide, and int8 ones are the same kernels as in wasm",
     predicts: false,
