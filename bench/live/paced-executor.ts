@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { assert } from "../../src/base/assert.ts";
+import { mix32 } from "../../src/base/hash.ts";
 import { seededRandom } from "../../src/base/random.ts";
 import type { Batch } from "../../gpu-backend/engine/batch.ts";
-import { logitRowCount } from "../../gpu-backend/engine/batch.ts";
+import { logitRowCount, logitRowsOf } from "../../gpu-backend/engine/batch.ts";
 import { workOf } from "../../gpu-backend/engine/batch-work.ts";
 import type { Executor } from "../../gpu-backend/engine/executor/executor.ts";
 import type {
@@ -13,8 +14,11 @@ import type { StepOutput } from "../../gpu-backend/engine/step-output.ts";
 import { noisyStepTimeMs } from "../../simulator/step-time.ts";
 import { PACED } from "./paced-profile.ts";
 
-/** What it always says: a token in the middle of the vocabulary, which is text and ends nothing. */
-const saidTokenOf = (vocabularyTokens: number) => Math.floor(vocabularyTokens / 2);
+/** What it says at a position: text that ends nothing, and that nobody guesses from what was said before. */
+function saidToken(position: number, vocabularyTokens: number): number {
+  const quarter = Math.floor(vocabularyTokens / 4);
+  return quarter + (mix32(position) % (2 * quarter));
+}
 
 /** What an engine does between two steps takes less. */
 const FOLLOWS_WITHIN_MS = 10;
@@ -48,8 +52,15 @@ class PacedExecutor implements Executor {
     const { vocabularyTokens } = this;
     const rowCount = logitRowCount(batch);
     const values = new Float32Array(rowCount * vocabularyTokens);
-    for (let row = 0; row < rowCount; row += 1) {
-      values[row * vocabularyTokens + saidTokenOf(vocabularyTokens)] = 1;
+    let logitRow = 0;
+    for (const row of batch.rows) {
+      const rows = logitRowsOf(row);
+      const endPosition = row.startPosition + row.tokens.length;
+      for (let index = 0; index < rows; index += 1) {
+        const said = saidToken(endPosition - rows + 1 + index, vocabularyTokens);
+        values[logitRow * vocabularyTokens + said] = 1;
+        logitRow += 1;
+      }
     }
     // A GPU is not late because a timer of this machine was: what one step slept too long the next, if it follows
     // at once, sleeps less.
