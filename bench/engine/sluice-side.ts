@@ -30,6 +30,7 @@ const PART_OF_STAGE = {
   add: "rest",
   norm: "rest",
   gate: "rest",
+  variant: "rest",
   pick: "rest",
   split: "rest",
 } as const satisfies Record<Stage["kind"], StepPartName>;
@@ -86,7 +87,7 @@ export async function openSluice(
       watch?.enter("sampling");
       return sampleBatch(sampler, batch, output).map((result) => {
         assert(result.kind === "computed", "every row is computed");
-        return result.chosen?.tokenId ?? -1;
+        return result.chosen?.[0]?.tokenId ?? -1;
       });
     },
     // A position that is computed again overwrites what was there.

@@ -81,11 +81,19 @@ export class NativeRuntime implements SegmentRuntime {
       executionProviders: [this.#provider],
     });
     this.#sessions.push(session);
+    return this.#segmentOf(session, graph);
+  }
+
+  /** Holds on to a graph's names alone, and to none of its weights. */
+  #segmentOf(
+    session: NativeSession,
+    { inputs: inputNames, outputs: outputNames }: Pick<SegmentGraph, "inputs" | "outputs">,
+  ): Segment {
     // Outputs are written in place; the result is a copy of each.
     return {
       run: (inputs, outputs): Promise<void> | void => {
-        const feeds = this.#tensorsAt(graph.inputs, inputs);
-        const running = session.run(feeds, this.#tensorsAt(graph.outputs, outputs), RUN_OPTIONS);
+        const feeds = this.#tensorsAt(inputNames, inputs);
+        const running = session.run(feeds, this.#tensorsAt(outputNames, outputs), RUN_OPTIONS);
         if (running instanceof Promise) return running.then(freeTensors);
         freeTensors(running);
       },
