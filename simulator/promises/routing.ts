@@ -16,8 +16,6 @@ import { CHAT, LASTS_MS, scaled, smallPool, THREE_TENANTS } from "./small-pool.t
 
 const REPLICAS = 4;
 const LOAD_RATIO = 0.6;
-/** In the first seconds engines have fitted a handful of steps, and may take themselves for twice as fast. */
-const LEARNING_DISPATCHES = 100;
 
 const { profiles, basis } = smallPool(REPLICAS);
 
@@ -72,7 +70,7 @@ export function spreadsAHotPrefix(options: PromiseOptions): Finding[] {
       value: hitTokens / (0.8 * promptTokens),
       atLeast: 0.9,
     },
-    { what: "dispatches above the ceiling", value: aboveCeiling / dispatches, atMost: 0.02 },
+    { what: "dispatches above the ceiling", value: aboveCeiling / dispatches, atMost: 0.01 },
     {
       what: "the busiest replica's part, of an equal one",
       value: (most * REPLICAS) / dispatches,
@@ -107,7 +105,7 @@ function affinityOf(
     workload: steady(basis, { loadRatio: LOAD_RATIO, profiles: [profile] }),
     warmUpMs: 0,
     createWatch: () => {
-      const watch = new BalanceWatch(REPLICAS, LEARNING_DISPATCHES);
+      const watch = new BalanceWatch(REPLICAS);
       watches.push(watch);
       return watch;
     },
