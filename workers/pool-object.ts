@@ -28,7 +28,6 @@ import { WakeTimer } from "./wake-timer.ts";
 
 /** A replica that is not in our copy of the configuration may be in one this much newer. */
 const UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX = 1_000;
-/** A pool that nobody can tell what it consists of. */
 const UNCONFIGURED: Rejection = {
   code: "server_is_overloaded",
   reason: "no-replica",
@@ -269,6 +268,7 @@ export class PoolObject extends DurableObject<Env> {
       started: (firstTokenAfterMs) => this.#call({ kind: "started", leaseId, firstTokenAfterMs }),
       hedge: (offer) => this.#hedge(leaseId, offer),
       stalled: () => this.#call({ kind: "stalled", leaseId }),
+      limited: (said) => this.#call({ kind: "limited", leaseId, said }),
       prospects: (triedIds) => this.#pool.prospectsOf(leaseId, triedIds, Date.now()),
       settled: (outcome) => {
         this.#endDisplacing(leaseId, false);

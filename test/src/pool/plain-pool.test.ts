@@ -150,6 +150,44 @@ describe("a pool of servers that never report", () => {
     });
   });
 
+  test("leaves one alone as long as it asks for, and asks it at once when that is over", () => {
+    const pool = aPlainPool(1);
+    const first = leaseOf(dispatched(pool, "first", 0));
+    pool.limited(first, { isRefused: false, holdOffMs: 300 }, 10);
+    expect(pool.status(10).replicas[0]).toMatchObject({ state: "ready", heldForMs: 300 });
+    const waits = pool.offer(anOffer("second", PATIENT), 20);
+    expect(only("dispatch", waits)).toEqual([]);
+    const [wake] = only("wake", waits);
+    expect(wake?.atMs).toBe(310);
+    expect(only("dispatch", pool.wake(310))).toMatchObject([{ requestId: "second" }]);
+  });
+
+  test("sends others to another one meanwhile", () => {
+    const pool = aPlainPool(2);
+    const first = dispatched(pool, "first", 0);
+    pool.limited(leaseOf(first), { isRefused: true, holdOffMs: 60_000 }, 0);
+    const others = ["a", "b", "c"].map((name) => dispatched(pool, name, 1)?.dispatch.replicaId);
+    expect(others).not.toContain(first?.dispatch.replicaId);
+    expect(others).not.toContain(undefined);
+  });
+
+  test("sends no more at once than were not refused, and no limit is heeded of a lease that has ended", () => {
+    const pool = aPlainPool(1);
+    const leases = Array.from({ length: 10 }, (_, index) =>
+      leaseOf(dispatched(pool, `request-${index}`, 0)),
+    );
+    const said = { isRefused: true, holdOffMs: 0 };
+    for (const leaseId of leases) pool.limited(leaseId, said, 1);
+    expect(pool.status(1).replicas[0]).toMatchObject({ ceiling: 9, outstanding: 10 });
+    for (const leaseId of leases.slice(0, 2)) {
+      pool.settle(leaseId, { kind: "upstream-refused" }, 2);
+      pool.limited(leaseId, { isRefused: true, holdOffMs: 60_000 }, 2);
+    }
+    expect(dispatched(pool, "ninth", 3)).toBeDefined();
+    expect(dispatched(pool, "tenth", 3)).toBeUndefined();
+    pool.checkInvariants();
+  });
+
   test("keeps its laws whatever happens in whatever order", () => {
     const model = ModelId.parse("sluice-tiny");
     const change: Partial<LivePool> = {
