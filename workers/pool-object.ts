@@ -12,7 +12,7 @@ import { REPLICA_CLOSE_CODES } from "../src/protocol/engine-api.ts";
 import type { LeaseId, PoolId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
 import { EnginePolls } from "./engine-polls.ts";
 import type { Env } from "./env.ts";
-import { secretFaultOf } from "./foreign-headers.ts";
+import { poolFaultOf } from "./foreign-headers.ts";
 import { OperatorWord } from "./operator-word.ts";
 import { PoolConfiguration } from "./pool-configuration.ts";
 import type { Acquired, Hedged } from "./pool-lease.ts";
@@ -74,7 +74,7 @@ export class PoolObject extends DurableObject<Env> {
     );
     this.#polls = new EnginePolls({
       isBusy: () => this.#isBusy,
-      poolSecretOf: (name) => settingsOf(env).poolSecretOf(name),
+      settings: () => settingsOf(env),
       tell: (replicaId, said) => this.#call({ kind: "told", replicaId, said }),
     });
     if (this.#word.isClosed) this.#call({ kind: "close", isClosed: true });
@@ -134,7 +134,7 @@ export class PoolObject extends DurableObject<Env> {
   async status(poolId: PoolId): Promise<PoolStatus & { readonly secretFault?: string }> {
     const configuration = this.#configurationOf(poolId);
     await configuration.ensure();
-    const secretFault = secretFaultOf(configuration.secretName, settingsOf(this.env));
+    const secretFault = poolFaultOf(configuration.live, settingsOf(this.env));
     return { ...this.#pool.status(Date.now()), ...(secretFault !== undefined && { secretFault }) };
   }
 

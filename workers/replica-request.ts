@@ -18,6 +18,7 @@ import type { Call } from "./call.ts";
 import { foreignHeaders } from "./foreign-headers.ts";
 import { readBody } from "./read-body.ts";
 import type { Settings } from "./settings.ts";
+import { transportOf } from "./transport.ts";
 
 /** A replica's answer of status 200, or why there is none; `said`: what it told of its limits. */
 export type ReplicaAnswer = { readonly said?: SaidLimit } & AnswerOrFault;
@@ -50,9 +51,14 @@ export async function askReplica(
   const { interrupted } = call.record;
   // The pool's servers may have become others since the answer began.
   if (interrupted !== undefined && dispatch.plain !== undefined) return CANNOT_GO_ON;
+  const transport = transportOf(dispatch.transport, settings);
   const request: RequestInit = {
     method: "POST",
-    headers: { ...plainHeaders(call), ...ownHeaders(call, dispatch, settings) },
+    headers: {
+      ...plainHeaders(call),
+      ...ownHeaders(call, dispatch, settings),
+      ...transport.headers,
+    },
     body: interrupted === undefined ? bodyFor(call, dispatch) : continuedBody(call, interrupted),
     // Following one would send the secret wherever the replica says.
     redirect: "manual",
@@ -60,7 +66,7 @@ export async function askReplica(
   };
   const url = `${dispatch.endpointUrl.replace(/\/+$/, "")}${call.operation.path}`;
   // Whether it was refused, reset or stopped by us, nothing came back.
-  const response = await fetch(url, request).catch(() => undefined);
+  const response = await transport.fetch(url, request).catch(() => undefined);
   if (response === undefined) return { kind: "unusable", fault: upstreamFailure(true) };
   const { plain } = dispatch;
   const answer = await readHead(call, response, plain);

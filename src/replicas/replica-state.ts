@@ -23,8 +23,18 @@ export interface ReplicaSettings {
    * was sent there and how that went, and what it says when it is asked.
    */
   readonly plain?: PlainServer;
+  /** How it is reached, beyond its URL. */
+  readonly transport?: ReplicaTransport;
   /** When it is left alone for its failures; what is absent is as usual. */
   readonly health?: Partial<HealthOptions>;
+}
+
+/** The way to a replica, by what the Worker has under these names. */
+export interface ReplicaTransport {
+  /** A binding that has a `fetch` of its own. */
+  readonly via?: string;
+  /** The two secrets of a service token of Cloudflare Access. */
+  readonly access?: { readonly idName: string; readonly secretName: string };
 }
 
 /** How a server that is not ours is spoken to. */
