@@ -123,14 +123,14 @@ describe("a server that is not ours", () => {
   });
 });
 
-describe("a server that tells its limits", () => {
-  const heldOf = async (gateway: TestGateway) =>
-    (await gateway.poolStatus()).replicas.map(({ heldForMs }) => heldForMs ?? 0);
-  const limited = (status: number, headers: Record<string, string>, steps = wholeAnswer("a")) => {
-    const type = { "content-type": "application/json" };
-    return [{ kind: "head", status, headers: { ...type, ...headers } } as const, ...steps.slice(1)];
-  };
+const heldOf = async (gateway: TestGateway) =>
+  (await gateway.poolStatus()).replicas.map(({ heldForMs }) => heldForMs ?? 0);
+const limited = (status: number, headers: Record<string, string>, steps = wholeAnswer("a")) => {
+  const type = { "content-type": "application/json" };
+  return [{ kind: "head", status, headers: { ...type, ...headers } } as const, ...steps.slice(1)];
+};
 
+describe("a server that tells its limits", () => {
   test("is left alone as long as its refusal says, and the client is served by another one", async () => {
     const gateway = await aPlainGateway({}, { replicaCount: 2 });
     await gateway.upstream.answerWith(limited(429, { "retry-after": "40" }), wholeAnswer("served"));

@@ -32,10 +32,12 @@ const secretOf = (secret: string | undefined, mode: "local" | "production" = "pr
   return settingsOf(environment).poolSecretOf("GPU_POOL_TOKEN");
 };
 
-describe("the binding of a pool", () => {
-  const bindingOf = (binding: unknown, mode: "local" | "production") =>
-    settingsOf({ ...PRODUCTION, SLUICE_MODE: mode, ...{ GPU_VPC: binding } }).bindingOf("GPU_VPC");
+const bindingOf = (binding: unknown, mode: "local" | "production") => {
+  const environment = { ...PRODUCTION, SLUICE_MODE: mode, GPU_VPC: binding };
+  return settingsOf(environment).bindingOf("GPU_VPC");
+};
 
+describe("the binding of a pool", () => {
   test("that is not there is one in production, and the usual way on a developer's machine", () => {
     expect(bindingOf(undefined, "production")).toEqual({ kind: "faulty", reason: "is not bound" });
     expect(bindingOf(undefined, "local")).toEqual({ kind: "known" });
