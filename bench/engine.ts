@@ -17,6 +17,7 @@ import {
   ratioOf,
   type Speeds,
 } from "./engine/measure-sides.ts";
+import { toRatioPlot } from "./engine/ratio-plot.ts";
 import { compareTokens } from "./engine/same-tokens.ts";
 import { openSluice, type SluiceWay, STEP_PARTS } from "./engine/sluice-side.ts";
 import { measureParts } from "./engine/step-shares.ts";
@@ -128,6 +129,7 @@ async function runBenchmark(flags: Flags): Promise<string> {
     ...agreement,
     "",
     ...toSpeedTable(sides, speeds),
+    ...toPlots(ours, peers, speeds),
     ...ours.flatMap((each) => toRatioTable(each, peers, speeds)),
     ...Array.from(parts, ([runtime, each]) => toPartsTable(runtime, each)).flat(),
   ].join("\n");
@@ -187,6 +189,28 @@ function toRatioTable(side: EngineSide, peers: readonly EngineSide[], speeds: Sp
       return `| ${[workload.name, ...cells].join(" | ")} |`;
     }),
   ];
+}
+
+/** Our sides in int8, as users get them, against each peer with quantized weights. */
+function toPlots(
+  ours: readonly EngineSide[],
+  peers: readonly EngineSide[],
+  speeds: Speeds,
+): string[] {
+  const sides = ours.filter(({ isInteger, isDefault }) => isInteger && isDefault);
+  const workloads = [...speeds.keys()].map(({ name }) => name.replace(" tokens", ""));
+  const random = seededRandom(SEED);
+  return peers
+    .filter(({ isInteger }) => isInteger)
+    .flatMap((peer) => {
+      const plotted = sides.map((side) => ({
+        name: side.name,
+        ratios: [...speeds.values()].map((bySide) => {
+          return ratioOf(bySide.get(side) ?? [], bySide.get(peer) ?? [], random).median;
+        }),
+      }));
+      return ["", ...toRatioPlot(peer.name, workloads, plotted)];
+    });
 }
 
 type Parts = ReadonlyMap<string, readonly number[]>;

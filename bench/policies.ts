@@ -2,25 +2,30 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as z from "zod";
 import { CommandFailure, WrongUse } from "../cli/command.ts";
-import { countFlag, FLAG_HELP, flagSwitch, listFlag } from "../cli/flags.ts";
-import { svgChart } from "../cli/report/svg-chart.ts";
-import { seededRandom } from "../src/base/random.ts";
-import { bootstrapInterval } from "../simulator/statistics.ts";
+import { countFlag, FLAG_HELP, flagSwitch, listFlag, parseWords } from "../cli/flags.ts";
 import { KeptOutcomes } from "./support/kept-outcomes.ts";
-import { CONTENDERS, OURS } from "./support/policy-contenders.ts";
-import type {
-  Contender,
-  RunLength,
-  Scenario,
-  SeedOutcome,
-  TenantCounts,
-} from "./support/policy-run.ts";
-import { keptRatio } from "./support/policy-run.ts";
+import { CONTENDERS } from "./support/policy-contenders.ts";
+import type { Contender, RunLength, Scenario } from "./support/policy-run.ts";
 import { loadOf, LOADS, troubles } from "./support/policy-scenarios.ts";
+import type { Row } from "./support/policy-table.ts";
+import {
+  headOf,
+  isBetter,
+  leftOf,
+  pictureOf,
+  rowOf,
+  sectionOf,
+  summaryOf,
+} from "./support/policy-table.ts";
 import { runProgram } from "./support/run-program.ts";
 
 const FLAGS = z.object({
   seeds: countFlag({ min: 1, max: 100, default: 20 }, "How many seeds each figure is over"),
+  full: listFlag(
+    "NAMES",
+    "Experiments with all --seeds, where the others have --few; else all have",
+  ),
+  few: countFlag({ min: 1, max: 100, default: 5 }, "How many seeds those have that are not --full"),
   seconds: countFlag({ min: 2, max: 600, default: 6 }, "How long each run is measured"),
   only: listFlag("NAMES", "Of the experiments these alone; of all, by their names, see --list"),
   list: flagSwitch("Name the experiments and do nothing"),
@@ -48,31 +53,66 @@ const PICTURE = join(FOLDER, "policies.svg");
 /** By then what tenants may save up at first is spent at twice the load. */
 const WARM_UP_MS = 12_000;
 const TUNING_SEED = 1_001;
-const TUNING_LOAD = 2;
-const ACCEPTANCE_MIN = 0.999;
+/** One alone would leave those that fail there with whatever was tried first. */
+const TUNING_LOADS = [1, 2] as const;
 
-interface Row {
-  readonly contender: Contender;
-  readonly outcomes: readonly SeedOutcome[];
-  readonly goodCostRatio: number;
-  readonly acceptanceRatio: number;
+/** A table as it is written, and its parts. */
+interface Made {
+  readonly text: string;
+  readonly picture: string;
+  readonly sections: readonly string[];
 }
 
 function runBenchmark(flags: Flags): string {
-  if (flags.check && flags.resume !== undefined) {
+  if (flags.list) {
+    const all = experimentsOf(flags.seconds * 1000);
+    return all.map(({ id, name }) => `${id}: ${name}`).join("\n");
+  }
+  if (flags.check) return check(flags);
+  const { text, picture } = make(flags);
+  if (flags.write) {
+    writeFileSync(FILE, text);
+    writeFileSync(PICTURE, picture);
+  }
+  return text;
+}
+
+/** Makes what is committed again, by the command that it names; with `--only` these of its sections alone. */
+function check({ only, resume }: Flags): string {
+  if (resume !== undefined) {
     throw new WrongUse("--check: Expected without --resume, which would check nothing");
   }
-  const length = { warmUpMs: WARM_UP_MS, measuredMs: flags.seconds * 1000 };
-  const all = [...LOADS.map(loadOf), ...troubles(length)];
-  if (flags.list) return all.map(({ id, name }) => `${id}: ${name}`).join("\n");
-  const scenarios = chosenOf(all, flags.only);
-  const left = all.filter((scenario) => !scenarios.includes(scenario));
+  const committed = readFileSync(FILE, "utf8");
+  const [, words] = /`npm run bench -- (.*) --write`/.exec(committed) ?? [];
+  if (words === undefined) throw new CommandFailure(`${FILE} does not say how it was made`);
+  const { values } = parseWords(words.split(" "), FLAGS, 0);
+  const { text, picture, sections } = make({ ...values, only: only ?? values.only });
+  const isSame =
+    only === undefined
+      ? committed === text && readFileSync(PICTURE, "utf8") === picture
+      : sections.every((section) => committed.includes(section));
+  if (!isSame) throw new CommandFailure(`${FILE} comes out otherwise`);
+  return only === undefined
+    ? "The committed table and its picture come out again, byte for byte"
+    : "These sections of the committed table come out again, byte for byte";
+}
+
+function experimentsOf(measuredMs: number): Scenario[] {
+  return [...LOADS.map(loadOf), ...troubles({ warmUpMs: WARM_UP_MS, measuredMs })];
+}
+
+function make(flags: Flags): Made {
+  const { seconds, only, full } = flags;
+  const length = { warmUpMs: WARM_UP_MS, measuredMs: seconds * 1000 };
+  const all = experimentsOf(length.measuredMs);
+  const chosen = chosenOf(all, only);
+  chosenOf(all, full);
   const kept = new KeptOutcomes(flags.resume, flags["minutes-max"]);
   const tuned = tune(kept, length);
   const rowsOf = new Map(
-    scenarios.map((scenario) => {
+    chosen.map((scenario) => {
       console.error(scenario.name);
-      const seeds = Array.from({ length: flags.seeds }, (_, index) => index + 1);
+      const seeds = Array.from({ length: seedsOf(scenario, flags) }, (_, index) => index + 1);
       const rows = tuned.map((contender) =>
         rowOf(
           contender,
@@ -82,197 +122,56 @@ function runBenchmark(flags: Flags): string {
       return [scenario, rows];
     }),
   );
-  const sections = [...rowsOf].flatMap(([scenario, rows]) => sectionOf(scenario, rows));
-  const text = [...headOf(flags, tuned), ...sections, ...leftOf(left), ""].join("\n");
-  const picture = pictureOf(rowsOf);
-  if (flags.write) {
-    writeFileSync(FILE, text);
-    writeFileSync(PICTURE, picture);
-  }
-  if (!flags.check) return text;
-  for (const [file, made] of [
-    [FILE, text],
-    [PICTURE, picture],
-  ] as const) {
-    if (readFileSync(file, "utf8") !== made)
-      throw new CommandFailure(`${file} comes out otherwise`);
-  }
-  return "The committed table and its picture come out again, byte for byte";
+  const sections = [...rowsOf].map(([scenario, rows]) => sectionOf(scenario, rows).join("\n"));
+  const head = headOf(commandOf(flags), {
+    tuned,
+    tuningLoads: TUNING_LOADS,
+    tuningSeed: TUNING_SEED,
+    seconds,
+    warmUpMs: WARM_UP_MS,
+  });
+  const left = leftOf(all.filter((scenario) => !chosen.includes(scenario)));
+  return {
+    text: [...head, ...summaryOf(rowsOf), ...sections, ...left, ""].join("\n"),
+    picture: pictureOf(rowsOf),
+    sections,
+  };
+}
+
+function seedsOf({ id }: Scenario, { seeds, full, few }: Flags): number {
+  return (full?.includes(id) ?? true) ? seeds : few;
 }
 
 function chosenOf(all: readonly Scenario[], wanted: readonly string[] | undefined): Scenario[] {
   const unknown = wanted?.find((id) => !all.some((scenario) => scenario.id === id));
   if (unknown !== undefined) {
     const names = all.map(({ id }) => id).join(", ");
-    throw new WrongUse(`--only: Expected of ${names}, found "${unknown}"`);
+    throw new WrongUse(`Expected of ${names}, found "${unknown}"`);
   }
   return all.filter(({ id }) => wanted?.includes(id) ?? true);
 }
 
-/** What the table does not have is said in it. */
-function leftOf(left: readonly Scenario[]): string[] {
-  if (left.length === 0) return [];
+function commandOf({ seeds, seconds, only, full, few }: Flags): string {
   return [
-    "",
-    "## Not run",
-    "",
-    "`--only` left these out; without it they are made as well:",
-    "",
-    ...left.map(({ id, name }) => `- \`${id}\`: ${name}`),
-  ];
+    `--seeds ${seeds} --seconds ${seconds}`,
+    ...(full === undefined ? [] : [`--full ${full.join(",")} --few ${few}`]),
+    ...(only === undefined ? [] : [`--only ${only.join(",")}`]),
+  ].join(" ");
 }
 
-/** Of each policy the setting that is best at twice the load, by the same measure as the table's. */
+/** Of each policy the setting that is best over these loads, by the same measure as the table's. */
 function tune(kept: KeptOutcomes, length: RunLength): Contender[] {
   const best = new Map<string, Row>();
   for (const contender of CONTENDERS) {
     const isAlone = CONTENDERS.filter(({ name }) => name === contender.name).length === 1;
     const outcomes = isAlone
       ? []
-      : [kept.of(loadOf(TUNING_LOAD), contender, { seed: TUNING_SEED, length })];
+      : TUNING_LOADS.map((load) => kept.of(loadOf(load), contender, { seed: TUNING_SEED, length }));
     const row = rowOf(contender, outcomes);
     const before = best.get(contender.name);
     if (before === undefined || isBetter(row, before)) best.set(contender.name, row);
   }
   return [...best.values()].map(({ contender }) => contender);
-}
-
-function rowOf(contender: Contender, outcomes: readonly SeedOutcome[]): Row {
-  return {
-    contender,
-    outcomes,
-    goodCostRatio: meanOf(outcomes.map((outcome) => outcome.goodCostRatio)),
-    acceptanceRatio: acceptanceOf(outcomes),
-  };
-}
-
-/** Who keeps what is guaranteed comes before who does not; then the good cost counts. */
-function isBetter(a: Row, b: Row): boolean {
-  const [keepsA, keepsB] = [a, b].map(({ acceptanceRatio }) => acceptanceRatio >= ACCEPTANCE_MIN);
-  if (keepsA !== keepsB) return keepsA === true;
-  return a.goodCostRatio > b.goodCostRatio;
-}
-
-function headOf(flags: Flags, tuned: readonly Contender[]): string[] {
-  const only = flags.only === undefined ? "" : ` --only ${flags.only.join(",")}`;
-  const knobs = tuned.filter(({ knob }) => knob !== "").map(({ name, knob }) => `${name} ${knob}`);
-  return [
-    "# Policies compared in simulation",
-    "",
-    `\`npm run bench -- --seeds ${flags.seeds} --seconds ${flags.seconds}${only} --write\` made this; \`--check\` instead of \`--write\` makes it again, byte for byte.`,
-    "",
-    "![good cost by load](policies.svg)",
-    "",
-    `- Three small engines (\`simulator/promises/small-pool.ts\`), three tenants; ${flags.seeds} seeds, ${flags.seconds} s each behind ${WARM_UP_MS / 1000} s of warm-up. 1× is what least outstanding just sustains.`,
-    "- **good cost**: what requests that kept every target are worth, each by its own cost, as a part of all the pool's time; [95 % bootstrap interval over seeds].",
-    "- **guaranteed work accepted**: of the work that was within a tenant's guarantee, reckoned from what it asked for alone and alike for all, how much of that tenant's was admitted.",
-    "- Ranked by good cost among those that accept 99.9 % of it; the others stand below, and why is in that column.",
-    "- Attainment is of what was admitted: 0 % good cost with 100 % accepted is a queue that is never in time.",
-    `- Settings, chosen at ${TUNING_LOAD}× on seed ${TUNING_SEED} by the same measure: ${knobs.join("; ")}.`,
-  ];
-}
-
-function sectionOf(scenario: Scenario, rows: readonly Row[]): string[] {
-  const ranked = rows.toSorted((a, b) => (isBetter(a, b) ? -1 : isBetter(b, a) ? 1 : 0));
-  const names = scenario.workload.tenants.map(({ profile }) => profile.name);
-  const victims = names.filter((name) => name !== scenario.culprit);
-  return [
-    "",
-    `## ${scenario.name}`,
-    "",
-    `| | good cost, % | guaranteed work accepted, % | attainment, % | ${names.map((name) => `${name}: attainment / refused / good of offered, %`).join(" | ")} |${scenario.culprit === undefined ? "" : " worst victim good, % |"}`,
-    `|---|---:|---:|---:|${names.map(() => "---:|").join("")}${scenario.culprit === undefined ? "" : "---:|"}`,
-    ...ranked.map((row) => {
-      const { contender, outcomes, goodCostRatio, acceptanceRatio } = row;
-      const tenants = names.map((_, index) => summed(outcomes, [index]));
-      const all = summed(
-        outcomes,
-        names.map((_, index) => index),
-      );
-      const worst = Math.min(
-        ...victims.map((name) => shareOf(tenants[names.indexOf(name)], "good", "offered")),
-      );
-      const cells = [
-        `${percent(goodCostRatio)} ${intervalOf(outcomes)}`,
-        `${percent(acceptanceRatio, 2)}${acceptanceRatio >= ACCEPTANCE_MIN ? "" : " ✗"}`,
-        percent(shareOf(all, "good", "judged"), 2),
-        ...tenants.map((tenant) =>
-          [
-            percent(shareOf(tenant, "good", "judged")),
-            percent(shareOf(tenant, "refused", "offered")),
-            percent(shareOf(tenant, "good", "offered")),
-          ].join(" / "),
-        ),
-        ...(scenario.culprit === undefined ? [] : [percent(worst)]),
-      ];
-      return `| ${contender.name} | ${cells.join(" | ")} |`;
-    }),
-  ];
-}
-
-function pictureOf(rowsOf: ReadonlyMap<Scenario, readonly Row[]>): string {
-  const byLoad = LOADS.flatMap((load) => {
-    const found = [...rowsOf].find(([{ id }]) => id === loadOf(load).id);
-    return found === undefined ? [] : [{ load, rows: found[1] }];
-  });
-  const names = byLoad[0]?.rows.map(({ contender }) => contender.name) ?? [];
-  const { source } = svgChart({
-    title: "Good cost by load",
-    xLabel: "load, of what least outstanding sustains",
-    yLabel: "%",
-    series: names.map((name, index) => ({
-      name: name === OURS ? "Sluice" : name,
-      points: byLoad.map(({ load, rows }) => [load, 100 * (rows[index]?.goodCostRatio ?? NaN)]),
-    })),
-  });
-  return source.replace(
-    "<svg ",
-    '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="11" ',
-  );
-}
-
-function summed(outcomes: readonly SeedOutcome[], indexes: readonly number[]): TenantCounts {
-  const counts = outcomes.flatMap(({ tenants }) =>
-    indexes.flatMap((index) => tenants[index] ?? []),
-  );
-  const sum = (read: (each: TenantCounts) => number) =>
-    counts.reduce((total, each) => total + read(each), 0);
-  return {
-    offered: sum(({ offered }) => offered),
-    refused: sum(({ refused }) => refused),
-    judged: sum(({ judged }) => judged),
-    good: sum(({ good }) => good),
-    goodCostMs: sum(({ goodCostMs }) => goodCostMs),
-    admittedCostMs: sum(({ admittedCostMs }) => admittedCostMs),
-    inProfileCostMs: sum(({ inProfileCostMs }) => inProfileCostMs),
-  };
-}
-
-/** Seeds and tenants are counted one by one: what one got does not make up for what another did not. */
-function acceptanceOf(outcomes: readonly SeedOutcome[]): number {
-  return outcomes.length === 0 ? 1 : keptRatio(outcomes.flatMap(({ tenants }) => tenants));
-}
-
-function shareOf(
-  counts: TenantCounts | undefined,
-  part: keyof TenantCounts,
-  whole: keyof TenantCounts,
-): number {
-  return counts === undefined || counts[whole] === 0 ? NaN : counts[part] / counts[whole];
-}
-
-function intervalOf(outcomes: readonly SeedOutcome[]): string {
-  const ratios = outcomes.map(({ goodCostRatio }) => goodCostRatio);
-  const { low, high } = bootstrapInterval(ratios, meanOf, seededRandom(1));
-  return `[${percent(low)}, ${percent(high)}]`;
-}
-
-function meanOf(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
-function percent(ratio: number, digits = 1): string {
-  return Number.isFinite(ratio) ? (100 * ratio).toFixed(digits) : "–";
 }
 
 await runProgram({ flags: FLAGS, help: HELP, run: runBenchmark });

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { EXIT_CODES } from "../cli/command.ts";
-import { flagSwitch } from "../cli/flags.ts";
+import { EXIT_CODES, WrongUse } from "../cli/command.ts";
+import { flagSwitch, listFlag } from "../cli/flags.ts";
 import {
   admitsTheGuaranteedUnderLastingOverload,
   admitsWhoComesBackAsTold,
@@ -27,6 +27,7 @@ import {
   findsPrefixesWithinTheBound,
   hidesABlackHole,
   leavesOutABlackHole,
+  spreadsAHotPrefix,
 } from "../simulator/promises/routing.ts";
 import { servesLowerBands, sharesByWeight } from "../simulator/promises/sharing.ts";
 import { leavesNoReplicaEmpty } from "../simulator/promises/work-conservation.ts";
@@ -35,6 +36,7 @@ import { runProgram } from "./support/run-program.ts";
 
 const FLAGS = z.object({
   quick: flagSwitch("A fifth of the seeds, to see that all of it runs"),
+  only: listFlag("PROMISES", "Only these, with commas between them: P4,P9"),
 });
 type Flags = z.output<typeof FLAGS>;
 
@@ -100,6 +102,7 @@ const TESTS: readonly Test[] = [
   { promise: "P8", run: (seeds) => leavesNoReplicaEmpty({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P9", run: (seeds) => recoversFromABurst({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P10", run: (seeds) => findsPrefixesWithinTheBound({ seeds, measuredMs: LONG_MS }) },
+  { promise: "P10", run: (seeds) => spreadsAHotPrefix({ seeds, measuredMs: LONG_MS }) },
   { promise: "P11", run: (seeds) => leavesOutABlackHole({ seeds, measuredMs: SHORT_MS }) },
   { promise: "P11", run: (seeds) => hidesABlackHole({ seeds, measuredMs: SHORT_MS }) },
 ];
@@ -107,14 +110,15 @@ const TESTS: readonly Test[] = [
 function runBenchmark(flags: Flags): string {
   const machine = describeMachine();
   const seeds = flags.quick ? QUICK_SEEDS : SEEDS;
-  const results = TESTS.flatMap(({ promise, run }) =>
+  const tests = testsOf(flags.only);
+  const results = tests.flatMap(({ promise, run }) =>
     run(seeds).map((finding) => ({ promise, finding })),
   );
   if (!results.every(({ finding }) => isKept(finding))) process.exitCode = EXIT_CODES.failure;
   return [
     "# The promises in simulation",
     "",
-    `\`npm run bench:promises${flags.quick ? " -- --quick" : ""}\``,
+    `\`${commandOf(flags)}\``,
     "",
     machine,
     `- ${seeds} seeds; three or four small replicas, whose engines run the real scheduler and cache`,
@@ -123,6 +127,23 @@ function runBenchmark(flags: Flags): string {
     "|---|---|---:|---:|---|",
     ...results.map(({ promise, finding }) => toRow(promise, finding)),
   ].join("\n");
+}
+
+/** The tests of the promises named, or all. */
+function testsOf(only: readonly string[] | undefined): readonly Test[] {
+  const names = [...new Set(TESTS.map(({ promise }) => nameOf(promise)))];
+  const unknown = only?.find((name) => !names.includes(name));
+  if (unknown !== undefined) {
+    throw new WrongUse(`Expected promises of ${names.join(", ")}, found ${unknown}`);
+  }
+  return TESTS.filter(({ promise }) => only?.includes(nameOf(promise)) ?? true);
+}
+
+const nameOf = (promise: string) => promise.replace(/,.*/u, "");
+
+function commandOf({ quick, only }: Flags): string {
+  const words = [...(quick ? ["--quick"] : []), ...(only ? ["--only", only.join(",")] : [])];
+  return ["npm run bench:promises", ...(words.length > 0 ? ["--", ...words] : [])].join(" ");
 }
 
 function toRow(promise: string, finding: Finding): string {

@@ -12,9 +12,13 @@ const PROGRAMS = ["main", "engine-thread", "prompt-thread", "engine/structured/g
 /**
  * Compiles the engine's programs into `outFolder`, in a fraction of a second, for `SLUICE_ENGINE_BUILD`
  * of `gpu-backend/start.mjs`. What they read besides stays where it is: models, kernels and packages
- * are those of this installation. Throws `CommandFailure` with esbuild's own words.
+ * are those of this installation. A benchmark may put another file in the place of a source: by the end of
+ * its path, the path of the other. Throws `CommandFailure` with esbuild's own words.
  */
-export async function buildEngine(outFolder: string): Promise<void> {
+export async function buildEngine(
+  outFolder: string,
+  replaced: ReadonlyMap<string, string> = new Map(),
+): Promise<void> {
   try {
     await build({
       absWorkingDir: PACKAGE_ROOT,
@@ -29,7 +33,7 @@ export async function buildEngine(outFolder: string): Promise<void> {
       target: "node20",
       // As Node does it: esbuild would prefer what a package says is for bundlers.
       conditions: [],
-      plugins: [STAY_IN_PLACE],
+      plugins: [replacing(replaced), STAY_IN_PLACE],
       logLevel: "silent",
     });
   } catch (error) {
@@ -38,6 +42,18 @@ export async function buildEngine(outFolder: string): Promise<void> {
     // The compiler is a program of its own, which would stay for as long as this one.
     await stop();
   }
+}
+
+function replacing(replaced: ReadonlyMap<string, string>): Plugin {
+  return {
+    name: "replacing",
+    setup(compiler) {
+      for (const [ending, other] of replaced) {
+        const filter = new RegExp(`${ending.replaceAll(".", "\\.")}$`);
+        compiler.onResolve({ filter }, () => ({ path: other }));
+      }
+    },
+  };
 }
 
 /** Lets every module see its source's address as its own, and packages where they are installed. */

@@ -16,6 +16,7 @@ import { replayCommand } from "./commands/replay.ts";
 import { schemaCommand } from "./commands/schema.ts";
 import { sloCommand } from "./commands/slo.ts";
 import { diffCommand, historyCommand, rollbackCommand } from "./commands/history.ts";
+import { modelsCommand } from "./commands/models.ts";
 import { keysCommand } from "./commands/keys.ts";
 import { tenantsCommand } from "./commands/tenants.ts";
 import { upCommand } from "./commands/up.ts";
@@ -33,6 +34,7 @@ const COMMANDS: readonly Command[] = [
   keysCommand,
   poolsCommand,
   usageCommand,
+  modelsCommand,
   hashKeyCommand,
   doctorCommand,
   benchCommand,

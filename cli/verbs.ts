@@ -45,7 +45,11 @@ export function verb<Flags extends z.ZodObject>(definition: VerbDefinition<Flags
 
 /** Makes a command of verbs: its first word says what to do. */
 export function commandOf(
-  { name, summary }: Pick<Command, "name" | "summary">,
+  {
+    name,
+    summary,
+    environment = ADMIN_ENVIRONMENT,
+  }: Pick<Command, "name" | "summary"> & { readonly environment?: string },
   verbs: readonly Verb[],
 ): Command {
   const names = verbs.map((each) => each.name).join(", ");
@@ -53,7 +57,7 @@ export function commandOf(
     name,
     synopsis: "VERB [words] [flags]",
     summary,
-    help: `${summary}. VERB is one of: ${names}\n\n${verbs.map(({ help }) => help).join("\n\n")}\n\n${ADMIN_ENVIRONMENT}`,
+    help: `${summary}. VERB is one of: ${names}\n\n${verbs.map(({ help }) => help).join("\n\n")}\n\n${environment}`,
     async run([first, ...rest], terminal) {
       const chosen = verbs.find((each) => each.name === first);
       if (chosen === undefined) throw new WrongUse(wrongVerb(first, names));

@@ -1,6 +1,7 @@
 import { Worker } from "node:worker_threads";
 import { attendedPairsOf } from "../src/step-cost/step-model.ts";
 import { monotonicNowMs } from "./clock.ts";
+import type { MemoryPlan } from "./engine/executor/memory-plan.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
 import type { PrefixChanges } from "./engine/kv-cache/prefix-names.ts";
 import { createStepWatchMemory, StepWatch } from "./step-watch.ts";
@@ -26,10 +27,14 @@ export interface EngineClientOptions {
   readonly stepMsMax?: number;
   /** The program of the thread. */
   readonly threadUrl?: URL;
+  /** Called with what the model will take before it is loaded. */
+  readonly onPlan?: (plan: MemoryPlan) => void;
   /** Called when the condition or the snapshot is another one. */
   readonly onChange?: () => void;
   /** Called with what has changed of the gateway's names for what is cached. */
   readonly onPrefixChanges?: (changes: PrefixChanges) => void;
+  /** Called with what the operator ought to know. */
+  readonly onNote?: (note: string) => void;
 }
 
 const THREAD_URL = new URL("./engine-thread-start.mjs", import.meta.url);
@@ -52,8 +57,10 @@ export class EngineClient {
 
   readonly #thread: Worker;
   readonly #openRequestsMax: number;
+  readonly #onPlan: (plan: MemoryPlan) => void;
   readonly #onChange: () => void;
   readonly #onPrefixChanges: (changes: PrefixChanges) => void;
+  readonly #onNote: (note: string) => void;
   readonly #listeners = new Map<string, EngineListener>();
   readonly #idleWaiters: (() => void)[] = [];
   readonly #watchTimer: NodeJS.Timeout;
@@ -75,8 +82,10 @@ export class EngineClient {
     this.loaded.catch(() => {});
     this.ended = new Promise((resolve) => (this.#resolveEnded = resolve));
     this.#openRequestsMax = options.thread.queueMax + options.thread.sequencesMax;
+    this.#onPlan = options.onPlan ?? (() => {});
     this.#onChange = options.onChange ?? (() => {});
     this.#onPrefixChanges = options.onPrefixChanges ?? (() => {});
+    this.#onNote = options.onNote ?? (() => {});
 
     const watchMemory = createStepWatchMemory();
     const workerData: EngineThreadInput = { options: options.thread, watchMemory };
@@ -168,6 +177,9 @@ export class EngineClient {
 
   #hear(message: EngineMessage): void {
     switch (message.kind) {
+      case "planned":
+        this.#onPlan(message.plan);
+        return;
       case "loaded":
         this.#see(message.snapshot);
         if (this.#condition === "loading") this.#condition = "serving";
@@ -178,6 +190,9 @@ export class EngineClient {
         if (message.prefixes !== undefined) this.#onPrefixChanges(message.prefixes);
         for (const event of message.events) this.#pass(event, message.atMs);
         break;
+      case "note":
+        this.#onNote(message.note);
+        return;
       case "broken":
         this.#fail(message.message);
         return;

@@ -2,18 +2,21 @@ import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { assert } from "../src/base/assert.ts";
 import { monotonicNowMs } from "./clock.ts";
 import { ConstraintIntake } from "./constraint-intake.ts";
+import type { DraftModel } from "./draft-model.ts";
 import { Engine } from "./engine/engine.ts";
+import type { EngineOptions } from "./engine/engine-options.ts";
 import { createOnnxExecutor, type OnnxExecutor } from "./engine/executor/onnx-executor.ts";
 import { messageOf } from "./engine/message-of.ts";
 import { loadModel } from "./engine/model/load-model.ts";
 import { StepMeter } from "./engine/step-meter.ts";
 import { ConstraintCompiler } from "./engine/structured/constraint-compiler.ts";
 import { shareVocabulary } from "./engine/structured/vocabulary.ts";
-import { byteLevelTokenBytes, type TokenBytes } from "./engine/tokenizer/token-bytes.ts";
+import { type TokenBytes, tokenBytesOf } from "./engine/tokenizer/token-bytes.ts";
 import { readTokenizerFile } from "./engine/tokenizer/tokenizer-files.ts";
 import { urgencyOf } from "./engine/urgency.ts";
 import { hashBlock } from "./hash-block.ts";
-import { countParameters, defaultBlockCount } from "./model-size.ts";
+import { type KvTiers, NO_TIERS, type TierStatistics } from "./kv-tiers/kv-tiers.ts";
+import { openKvTiers } from "./kv-tiers/open-kv-tiers.ts";
 import { StepLoop } from "./step-loop.ts";
 import { StepWatch } from "./step-watch.ts";
 import type {
@@ -24,7 +27,9 @@ import type {
   EngineThreadInput,
   EngineThreadOptions,
 } from "./thread-messages.ts";
+import { unaskedBlockCount } from "./unasked-block-count.ts";
 import { warmUp } from "./warm-up.ts";
+import { loadDraftModel } from "./load-draft-model.ts";
 
 const input: EngineThreadInput = workerData;
 const port = ownPort();
@@ -39,48 +44,37 @@ try {
 
 /** Loads the model, says so, then serves until the runtime breaks or the thread is ended. */
 async function serve({ options, watchMemory }: EngineThreadInput): Promise<never> {
-  const { executor, parameterCount, tokenBytes } = await load(options);
+  const loaded = await load(options);
+  const { executor } = loaded;
+  const draftModel = await loadDraftModel(options, { executor, tokenBytes: loaded.tokenBytes });
   const meter = new StepMeter(await warmUp(executor, monotonicNowMs));
-  const engine = new Engine({
-    blockCount: executor.blockCount,
-    blockTokens: executor.blockTokens,
-    contextTokens: executor.contextTokens,
-    batchTokensMax: executor.batchTokensMax,
-    sequencesMax: options.sequencesMax,
-    queueMax: options.queueMax,
-    prefixCache: options.prefixCache,
-    compareUrgency: urgencyOf(options.scheduling.policy, {
-      forecast: meter.model,
-      batchTokensMax: executor.batchTokensMax,
-    }),
-    forecast: meter.model,
-    chunkedPrefill: options.scheduling.chunkedPrefill,
-    keepsTbt: options.scheduling.keepsTbt,
-    kvAdmission: options.scheduling.kvAdmission,
-    shares: { shareCount: options.scheduling.kvShares, isolation: options.scheduling.isolation },
-    modelRevision: executor.revision,
-    hashBlock,
-  });
+  const kvTier =
+    options.kvTiers &&
+    openKvTiers(options.kvTiers, executor, {
+      nowMs: monotonicNowMs,
+      onArrived: (id) => loop.kvArrived(id),
+      onFault: (fault) => post({ kind: "note", note: `The KV tier on disk is given up: ${fault}` }),
+    });
+  const engine = new Engine(engineOptionsOf(options, { executor, meter, draftModel, kvTier }));
   let submissions = 0;
   const snapshot = () => {
     const { stepRetries } = loop;
     const { openingRequests } = intake;
-    return snapshotOf(engine, meter, { submissions, stepRetries, openingRequests });
+    const tiers = kvTier?.statistics ?? NO_TIERS;
+    return snapshotOf(engine, meter, { submissions, stepRetries, openingRequests, tiers });
   };
   const loop: StepLoop = new StepLoop({
     engine,
     executor,
     meter,
+    draftModel,
     watch: new StepWatch(watchMemory),
     nowMs: monotonicNowMs,
     publish: (events, atMs) =>
       post({ kind: "events", events, atMs, snapshot: snapshot(), ...prefixNews(engine) }),
   });
-  const intake: ConstraintIntake = new ConstraintIntake(
-    loop,
-    compilerFor(executor, tokenBytes),
-    executor.eosTokenIds,
-  );
+  const compiler = compilerFor(executor, loaded.tokenBytes);
+  const intake: ConstraintIntake = new ConstraintIntake(loop, compiler, executor.eosTokenIds);
   port.on("message", (command: EngineCommand) => {
     switch (command.kind) {
       case "submit":
@@ -95,29 +89,79 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
         break;
     }
   });
-  post({ kind: "loaded", facts: factsOf(engine, executor, parameterCount), snapshot: snapshot() });
+  const facts = factsOf(engine, loaded, options);
+  post({ kind: "loaded", facts, snapshot: snapshot() });
   return loop.run();
+}
+
+/** What the engine decides by. */
+interface EngineParts {
+  readonly executor: OnnxExecutor;
+  readonly meter: StepMeter;
+  readonly draftModel: DraftModel | undefined;
+  readonly kvTier: KvTiers | undefined;
+}
+
+function engineOptionsOf(
+  options: EngineThreadOptions,
+  { executor, meter, draftModel, kvTier }: EngineParts,
+): EngineOptions {
+  return {
+    blockCount: executor.blockCount,
+    blockTokens: executor.blockTokens,
+    contextTokens: executor.contextTokens,
+    batchTokensMax: executor.batchTokensMax,
+    sequencesMax: options.sequencesMax,
+    queueMax: options.queueMax,
+    prefixCache: options.prefixCache,
+    compareUrgency: urgencyOf(options.scheduling.policy, {
+      forecast: meter.model,
+      batchTokensMax: executor.batchTokensMax,
+    }),
+    forecast: meter.model,
+    chunkedPrefill: options.scheduling.chunkedPrefill,
+    keepsTbt: options.scheduling.keepsTbt,
+    ...(kvTier !== undefined && { kvTier }),
+    kvAdmission: options.scheduling.kvAdmission,
+    ...(options.speculating.mode !== "off" && {
+      speculation: {
+        looksUp: options.speculating.mode !== "draft",
+        drafts: draftModel !== undefined,
+        draftTokensMax: options.speculating.draftTokensMax,
+      },
+    }),
+    shares: { shareCount: options.scheduling.kvShares, isolation: options.scheduling.isolation },
+    modelRevision: executor.revision,
+    hashBlock,
+  };
 }
 
 async function load(
   options: EngineThreadOptions,
 ): Promise<{ executor: OnnxExecutor; parameterCount: number; tokenBytes: TokenBytes }> {
-  const model = await loadModel(options.modelDirectory);
-  const kvPrecision = options.kvPrecision ?? options.precision;
-  const shareCount = options.scheduling.kvShares;
-  const pool = { blockTokens: options.blockTokens, shareCount, kvPrecision };
-  const executor = await createOnnxExecutor({
-    model,
-    precision: options.precision,
-    kvPrecision,
-    runtime: options.runtime,
-    blockTokens: options.blockTokens,
-    blockCount: options.blockCount ?? defaultBlockCount(model.config, pool),
-    batchTokensMax: options.batchTokensMax,
-  });
-  const { modelDirectory } = options;
-  const tokenBytes = byteLevelTokenBytes(await readTokenizerFile(modelDirectory));
-  return { executor, parameterCount: countParameters(model), tokenBytes };
+  const { modelDirectory, precision, runtime, blockTokens, batchTokensMax } = options;
+  const kvPrecision = options.kvPrecision ?? precision;
+  // First, since it is refused the soonest.
+  const tokenBytes = tokenBytesOf(await readTokenizerFile(modelDirectory));
+  const model = await loadModel(modelDirectory);
+  try {
+    const blockCount =
+      options.blockCount ??
+      unaskedBlockCount(model, { ...options, kvPrecision }, options.scheduling.kvShares);
+    const executor = await createOnnxExecutor({
+      model,
+      precision,
+      kvPrecision,
+      runtime,
+      blockTokens,
+      blockCount,
+      batchTokensMax,
+      onPlan: (plan) => post({ kind: "planned", plan }),
+    });
+    return { executor, parameterCount: model.parameterCount, tokenBytes };
+  } finally {
+    model.close();
+  }
 }
 
 function compilerFor(executor: OnnxExecutor, tokenBytes: TokenBytes): ConstraintCompiler {
@@ -127,7 +171,14 @@ function compilerFor(executor: OnnxExecutor, tokenBytes: TokenBytes): Constraint
   });
 }
 
-function factsOf(engine: Engine, executor: OnnxExecutor, parameterCount: number): EngineFacts {
+function factsOf(
+  engine: Engine,
+  {
+    executor,
+    parameterCount,
+  }: { readonly executor: OnnxExecutor; readonly parameterCount: number },
+  options: EngineThreadOptions,
+): EngineFacts {
   return {
     modelRevision: executor.revision,
     parameterCount,
@@ -137,10 +188,25 @@ function factsOf(engine: Engine, executor: OnnxExecutor, parameterCount: number)
     blockCount: executor.blockCount,
     weightBytes: executor.memory.weightBytes,
     kvPoolBytes: executor.memory.kvPoolBytes,
+    scratchBytes: executor.memoryPlan.scratchBytes,
     runtime: executor.runtime,
     endTokenIds: executor.eosTokenIds,
-    notes: executor.notes,
+    notes: notesOf(engine, executor, options),
   };
+}
+
+function notesOf(
+  engine: Engine,
+  executor: OnnxExecutor,
+  { blockCount }: EngineThreadOptions,
+): readonly string[] {
+  const poolTokens = executor.blockCount * executor.blockTokens;
+  // Who asks for a pool knows what it holds.
+  if (blockCount !== undefined || poolTokens >= executor.contextTokens) return executor.notes;
+  const note =
+    `The context is ${engine.sequenceTokensMax} tokens of the model's ${executor.contextTokens}, ` +
+    `since the KV pool holds ${poolTokens}; --kv-blocks makes it larger`;
+  return [...executor.notes, note];
 }
 
 /** What has changed of the gateway's names for what is cached, if anything has. */
@@ -156,6 +222,7 @@ function snapshotOf(
     readonly submissions: number;
     readonly stepRetries: number;
     readonly openingRequests: number;
+    readonly tiers: TierStatistics;
   },
 ): EngineSnapshot {
   const { counters } = engine;
@@ -170,7 +237,9 @@ function snapshotOf(
     outputTokens: counters.generatedTokens,
     prefixQueriedTokens: counters.prefix.queriedTokens,
     prefixHitTokens: counters.prefix.hitTokens,
+    prefixLoadedTokens: counters.prefix.loadedTokens,
     preemptions: counters.preemptions,
+    drafts: counters.drafts,
   };
 }
 

@@ -49,8 +49,10 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
   const prefixFeed = new PrefixFeed();
   const engine = new EngineClient({
     thread: threadOptionsOf(settings),
+    onPlan: (plan) => log("info", "memory-plan", { ...plan }),
     onChange: () => link?.changed(),
     onPrefixChanges: (changes) => prefixFeed.apply(changes),
+    onNote: (note) => log("warn", "note", { note }),
   });
   const dispatches = new DispatchTracker();
   const app = createApp({
@@ -71,7 +73,7 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
       engine.loaded,
       loadTokenizer(settings.modelDirectory),
     ]);
-    servedModel = await describeModel(settings, facts, tokenizer);
+    servedModel = await describeModel(settings, { facts, tokenizer, log });
     if (settings.poolUrl !== undefined && settings.secret !== undefined) {
       link = new ReportLink({
         poolUrl: settings.poolUrl,
@@ -112,13 +114,18 @@ function threadOptionsOf(settings: Settings): EngineThreadOptions {
     queueMax: settings.queueMax,
     prefixCache: settings.prefixCache,
     scheduling: settings.scheduling,
+    speculating: settings.speculating,
+    kvTiers: settings.kvTiers,
   };
 }
 
 async function describeModel(
   settings: Settings,
-  facts: EngineFacts,
-  tokenizer: Tokenizer,
+  {
+    facts,
+    tokenizer,
+    log,
+  }: { readonly facts: EngineFacts; readonly tokenizer: Tokenizer; readonly log: Log },
 ): Promise<ServedModel> {
   const { contextTokens, blockTokens, endTokenIds } = facts;
   if (tokenizer.vocabularyTokens > facts.vocabularyTokens) {
@@ -129,6 +136,10 @@ async function describeModel(
   }
   const { modelDirectory } = settings;
   const chatTemplate = await loadChatTemplate(modelDirectory, { tokenizer, contextTokens });
+  if (chatTemplate === undefined) {
+    const note = "The model has no chat template: it serves /v1/completions, and no chats";
+    log("warn", "note", { note });
+  }
   return {
     name: settings.modelName,
     createdAtSeconds: Math.floor(Date.now() / 1000),
@@ -199,6 +210,9 @@ function logReady(
     blockTokens: facts.blockTokens,
     weightBytes: facts.weightBytes,
     kvPoolBytes: facts.kvPoolBytes,
+    kvPoolTokens: facts.blockCount * facts.blockTokens,
+    scratchBytes: facts.scratchBytes,
+    contextTokens: facts.contextTokens,
     readyMs: Math.round(start.readyMs),
   });
 }

@@ -4,7 +4,11 @@ import * as z from "zod";
 import { isLoopbackHost } from "../src/base/loopback-host.ts";
 import { refusalOf, RUNTIME_CHOICES } from "./engine/executor/runtime-choice.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
-import { type Flag, readFlags } from "./read-flags.ts";
+import { SPECULATION_MODES, type Speculating } from "./engine/speculation/speculating.ts";
+import type { KvTierSettings } from "./kv-tiers/open-kv-tiers.ts";
+import { FLAGS, helpText, SECRET_VARIABLE } from "./flags.ts";
+import { type LocatedModel, locateModel } from "./model-store/hub-cache.ts";
+import { readFlags } from "./read-flags.ts";
 
 /** What one engine is started with. */
 export interface Settings {
@@ -25,6 +29,9 @@ export interface Settings {
   readonly requireSalt: boolean;
   readonly prefixCache: boolean;
   readonly scheduling: Scheduling;
+  readonly speculating: Speculating;
+  /** Absent: what the KV pool evicts is gone. */
+  readonly kvTiers: KvTierSettings | undefined;
   readonly poolUrl: string | undefined;
   /** Absent: the address that the engine listens on. */
   readonly advertiseUrl: string | undefined;
@@ -39,78 +46,15 @@ export type ParsedSettings =
   | { readonly kind: "help"; readonly text: string }
   | { readonly kind: "invalid"; readonly problems: readonly string[] };
 
-const SECRET_VARIABLE = "SLUICE_REPLICA_SECRET";
 /** A shorter secret could be guessed; `sluice up` draws 32 random bytes. */
 const SECRET_CHARACTERS_MIN = 16;
 /** The attention kernel works on so many positions at a time. */
 const BLOCK_TOKENS_STEP = 16;
+const MIB = 2 ** 20;
 /** The folder of the model that comes with the engine. */
 export const BUNDLED_MODEL = fileURLToPath(new URL("./models/sluice-tiny", import.meta.url));
-
-const FLAGS: Readonly<Record<string, Flag>> = {
-  model: { argument: "DIR", help: "directory of the model (default: the bundled sluice-tiny)" },
-  "model-name": { argument: "NAME", help: "what clients call it (default: the directory's name)" },
-  host: { argument: "ADDRESS", help: "address to listen on", default: "127.0.0.1" },
-  port: { argument: "N", help: "port to listen on, 0 for any free one", default: "9101" },
-  precision: { argument: "int8|f32", help: "arithmetic of the weights", default: "int8" },
-  "kv-precision": {
-    argument: "int8|f32",
-    help: "how keys and values are kept; int8 takes a fourth (default: as --precision)",
-  },
-  runtime: {
-    argument: RUNTIME_CHOICES.join("|"),
-    help: "what runs the model; auto: onnxruntime-node where it is installed, else wasm; webgpu: with f32",
-    default: "auto",
-  },
-  "kv-blocks": {
-    argument: "N",
-    help: "blocks of the KV pool (default: 128 MiB, one context at least)",
-  },
-  "block-tokens": {
-    argument: "N",
-    help: "tokens of one KV block, a multiple of 16",
-    default: "16",
-  },
-  "max-batch-tokens": { argument: "N", help: "tokens that one step may compute", default: "256" },
-  "max-sequences": { argument: "N", help: "requests that may run at once", default: "16" },
-  "max-queue": { argument: "N", help: "requests that may wait to run", default: "64" },
-  "require-salt": { help: "refuse requests without the header x-gw-cache-salt" },
-  policy: {
-    argument: "fcfs|priority|least-slack",
-    help: "who is served first",
-    default: "fcfs",
-  },
-  "keep-tbt": {
-    help: "shorten steps to the TBT targets of running requests; least-slack does unless prompts stay whole",
-  },
-  "no-chunked-prefill": {
-    help: "compute a prompt in one step; the context is --max-batch-tokens at most",
-  },
-  "kv-admission": {
-    argument: "known|past-future",
-    help: "admit what fits now, or only what is expected to fit to its end",
-    default: "known",
-  },
-  "kv-shares": {
-    argument: "N",
-    help: "divide the KV pool among N tenants: a request fits into a share, which others leave alone",
-    default: "1",
-  },
-  isolation: {
-    argument: "borrow|strict",
-    help: "whether a tenant may use what others leave of their shares",
-    default: "borrow",
-  },
-  "no-prefix-cache": { help: "compute every prompt from its first token on" },
-  "pool-url": { argument: "URL", help: "pool to report to: ws(s)://HOST/internal/pools/POOL" },
-  "advertise-url": {
-    argument: "URL",
-    help: "where the gateway reaches this engine (default: where it listens)",
-  },
-  "drain-ms": { argument: "MS", help: "time for running requests to finish in", default: "10000" },
-  "exit-with-stdin": { help: "stop when standard input ends: a parent that dies leaves nothing" },
-  help: { help: "print this text" },
-};
+/** The folder of its draft model. */
+export const BUNDLED_DRAFT = fileURLToPath(new URL("./models/sluice-tiny-draft", import.meta.url));
 
 const integer = (min: number, max: number) => {
   const expected = `an integer from ${min} to ${max}`;
@@ -144,6 +88,12 @@ const FlagValues = z.object({
   policy: z.enum(["fcfs", "priority", "least-slack"], "fcfs, priority or least-slack"),
   "kv-admission": z.enum(["known", "past-future"], "known or past-future"),
   "kv-shares": integer(1, 256),
+  "kv-host-mib": integer(0, 1_000_000),
+  "kv-disk": z.string().min(1, "a folder").optional(),
+  "kv-disk-mib": integer(1, 10_000_000),
+  speculation: z.enum(SPECULATION_MODES, "off, lookup, draft or auto"),
+  "draft-model": z.string().min(1, "a directory").optional(),
+  "max-draft-tokens": integer(1, 64),
   isolation: z.enum(["borrow", "strict"], "borrow or strict"),
   "pool-url": urlOf(/^wss?$/, "a URL such as ws://HOST/internal/pools/POOL").optional(),
   "advertise-url": urlOf(/^https?$/, "a URL such as http://HOST:PORT").optional(),
@@ -171,8 +121,16 @@ export function parseSettings(
     ...problemsOfSecret(secret, texts),
     ...problemsTogether(texts, switches),
   ];
-  if (!values.success || allProblems.length > 0) return { kind: "invalid", problems: allProblems };
-  return { kind: "settings", settings: toSettings(values.data, switches, secret) };
+  const model = locateModel(values.data?.model ?? BUNDLED_MODEL, environment);
+  if (model.kind === "missing") {
+    allProblems.push(
+      `--model: expected a directory or a model that was pulled, found "${texts["model"]}"; ${model.advice}`,
+    );
+  }
+  if (!values.success || model.kind === "missing" || allProblems.length > 0) {
+    return { kind: "invalid", problems: allProblems };
+  }
+  return { kind: "settings", settings: toSettings(values.data, { model, switches, secret }) };
 }
 
 function problemsOfSecret(
@@ -202,6 +160,10 @@ function isWildcard(host: string): boolean {
   return host === "0.0.0.0" || host === "::";
 }
 
+function isBundled(model: string | undefined): boolean {
+  return model === undefined || resolve(model) === BUNDLED_MODEL;
+}
+
 function problemsTogether(
   texts: Readonly<Record<string, string>>,
   switches: ReadonlySet<string>,
@@ -223,6 +185,23 @@ function problemsTogether(
   if (blocks !== undefined && Number(blocks) < Number(shares)) {
     problems.push(`--kv-blocks: expected at least --kv-shares (${shares}), found "${blocks}"`);
   }
+  if (texts["kv-disk"] !== undefined && texts["kv-host-mib"] === "0") {
+    problems.push("--kv-disk: expected with --kv-host-mib, through which all of it comes back");
+  }
+  if (switches.has("no-prefix-cache") && texts["kv-host-mib"] !== "0") {
+    problems.push(
+      "--kv-host-mib: expected without --no-prefix-cache, since nothing is found there",
+    );
+  }
+  const { speculation, model, "draft-model": draftModel } = texts;
+  if (draftModel !== undefined && speculation !== "draft" && speculation !== "auto") {
+    problems.push("--draft-model: expected with --speculation draft or auto, which alone use it");
+  }
+  if (speculation === "draft" && draftModel === undefined && !isBundled(model)) {
+    problems.push(
+      "--draft-model: expected with --speculation draft for a model that has none here",
+    );
+  }
   if (texts["runtime"] === "webgpu" && texts["precision"] === "int8") {
     problems.push(`--runtime: ${refusalOf("webgpu", "int8")}`);
   }
@@ -237,14 +216,21 @@ function problemsTogether(
 
 function toSettings(
   values: z.infer<typeof FlagValues>,
-  switches: ReadonlySet<string>,
-  secret: string | undefined,
+  {
+    model,
+    switches,
+    secret,
+  }: {
+    readonly model: Extract<LocatedModel, { kind: "located" }>;
+    readonly switches: ReadonlySet<string>;
+    readonly secret: string | undefined;
+  },
 ): Settings {
-  const modelDirectory = resolve(values.model);
+  const { directory: modelDirectory } = model;
   const chunkedPrefill = !switches.has("no-chunked-prefill");
   return {
     modelDirectory,
-    modelName: values["model-name"] ?? basename(modelDirectory),
+    modelName: values["model-name"] ?? model.name ?? basename(modelDirectory),
     host: values.host,
     port: values.port,
     precision: values.precision,
@@ -265,6 +251,12 @@ function toSettings(
       kvShares: values["kv-shares"],
       isolation: values.isolation,
     },
+    speculating: {
+      mode: values.speculation,
+      draftTokensMax: values["max-draft-tokens"],
+      draftModelDirectory: draftDirectoryOf(values),
+    },
+    kvTiers: kvTiersOf(values),
     poolUrl: values["pool-url"],
     advertiseUrl: values["advertise-url"],
     drainMs: values["drain-ms"],
@@ -273,25 +265,22 @@ function toSettings(
   };
 }
 
-function helpText(): string {
-  const usages = Object.entries(FLAGS).map(
-    ([name, flag]) => `--${name}${flag.argument === undefined ? "" : ` ${flag.argument}`}`,
-  );
-  const width = Math.max(...usages.map((usage) => usage.length));
-  const lines = Object.values(FLAGS).map((flag, index) => {
-    const ending = flag.default === undefined ? "" : ` (default: ${flag.default})`;
-    return `  ${(usages[index] ?? "").padEnd(width)}  ${flag.help}${ending}`;
-  });
-  return [
-    "Serves one model over an OpenAI-compatible API.",
-    "",
-    "Usage: npm run engine -- [FLAG …]",
-    "",
-    ...lines,
-    "",
-    "Environment:",
-    `  ${SECRET_VARIABLE}  the secret shared with the gateway; without it the engine serves only`,
-    "  this machine, to anyone on it",
-    "",
-  ].join("\n");
+/** Absent where no draft model is used, or there is none. */
+function draftDirectoryOf(values: z.infer<typeof FlagValues>): string | undefined {
+  if (values.speculation !== "draft" && values.speculation !== "auto") return undefined;
+  const given = values["draft-model"];
+  if (given !== undefined) return resolve(given);
+  return isBundled(values.model) ? BUNDLED_DRAFT : undefined;
+}
+
+function kvTiersOf(values: z.infer<typeof FlagValues>): KvTierSettings | undefined {
+  if (values["kv-host-mib"] === 0) return undefined;
+  const folder = values["kv-disk"];
+  return {
+    memoryBytes: values["kv-host-mib"] * MIB,
+    disk:
+      folder === undefined
+        ? undefined
+        : { folder: resolve(folder), bytes: values["kv-disk-mib"] * MIB },
+  };
 }

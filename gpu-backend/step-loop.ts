@@ -1,6 +1,8 @@
 import { setImmediate } from "node:timers/promises";
+import type { DraftModel } from "./draft-model.ts";
 import type { Batch, BatchRow } from "./engine/batch.ts";
-import type { Engine, TurnedAway } from "./engine/engine.ts";
+import type { Engine } from "./engine/engine.ts";
+import type { TurnedAway } from "./engine/plan.ts";
 import type { Executor } from "./engine/executor/executor.ts";
 import { createSamplingKernel } from "./engine/executor/sampling-kernel.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
@@ -10,12 +12,14 @@ import { Sampler } from "./engine/sampler.ts";
 import type { StepMeter } from "./engine/step-meter.ts";
 import type { TokenConstraint } from "./engine/token-constraint.ts";
 import type { StepWatch } from "./step-watch.ts";
-import type { EngineEvent } from "./thread-messages.ts";
+import { type EngineEvent, isTerminal } from "./thread-messages.ts";
 
 export interface StepLoopOptions {
   readonly engine: Engine;
   readonly executor: Executor;
   readonly meter: StepMeter;
+  /** Asked before a step for what outputs may go on with. */
+  readonly draftModel?: DraftModel | undefined;
   readonly watch: StepWatch;
   readonly nowMs: () => number;
   /** Called after every step, and whenever something happened to a request in between. */
@@ -27,6 +31,8 @@ export interface StepLoopOptions {
  * nothing computed in between, are the runtime.
  */
 const BARREN_STEPS_MAX = 3;
+/** Failures in a row of the draft model, after which it is given up. */
+const DRAFT_FAILURES_MAX = 3;
 
 /**
  * Runs the engine step by step: plan, execute, sample, commit.
@@ -44,6 +50,7 @@ export class StepLoop {
   #wake: (() => void) | undefined;
   #isRetrying = false;
   #barrenSteps = 0;
+  #draftFailures = 0;
   #stepRetries = 0;
 
   constructor(options: StepLoopOptions) {
@@ -75,6 +82,13 @@ export class StepLoop {
     this.#publishAny(this.#options.engine.cancel(id));
   }
 
+  /** What was fetched for a request is near, or will not come. */
+  kvArrived(id: string): void {
+    this.#options.engine.kvArrived(id);
+    this.#hasNews = true;
+    this.#wake?.();
+  }
+
   drain(): void {
     this.#options.engine.drain();
   }
@@ -99,14 +113,30 @@ export class StepLoop {
     const { engine, watch, nowMs } = this.#options;
     watch.enter();
     try {
+      const draftedFromMs = nowMs();
+      await this.#draft();
       const startedAtMs = nowMs();
-      const { batch, events } = engine.plan(startedAtMs);
+      const { batch, events } = engine.plan(startedAtMs, startedAtMs - draftedFromMs);
       this.#publishAny([...events, ...this.#started(batch?.rows ?? [])]);
       if (batch === undefined) return false;
       await this.#execute(batch, startedAtMs);
       return true;
     } finally {
       watch.leave();
+    }
+  }
+
+  /** A draft model that fails costs its drafts; one that does so again and again is not asked any more. */
+  async #draft(): Promise<void> {
+    const { engine, draftModel } = this.#options;
+    if (draftModel === undefined || this.#draftFailures >= DRAFT_FAILURES_MAX) return;
+    const wishes = engine.draftWishes(draftModel.meter.model);
+    if (wishes.length === 0) return;
+    try {
+      for (const [id, tokenIds] of await draftModel.draft(wishes)) engine.offerDrafts(id, tokenIds);
+      this.#draftFailures = 0;
+    } catch {
+      this.#draftFailures += 1;
     }
   }
 
@@ -172,7 +202,10 @@ export class StepLoop {
   }
 
   #publish(events: readonly EngineEvent[]): void {
-    for (const event of events) this.#notStarted.delete(event.id);
+    for (const event of events) {
+      this.#notStarted.delete(event.id);
+      if (isTerminal(event)) this.#options.draftModel?.forget(event.id);
+    }
     this.#options.publish(events, this.#options.nowMs());
   }
 }

@@ -1,8 +1,13 @@
 import type { EngineLoad } from "./engine/engine-load.ts";
+import type { MemoryPlan } from "./engine/executor/memory-plan.ts";
 import type { RuntimeChoice } from "./engine/executor/runtime-choice.ts";
 import type { GenerateEvent, GenerateRequest } from "./engine/generate-request.ts";
 import type { PrefixChanges } from "./engine/kv-cache/prefix-names.ts";
+import type { KvTierSettings } from "./kv-tiers/open-kv-tiers.ts";
+import type { TierStatistics } from "./kv-tiers/kv-tiers.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
+import type { DraftStatistics } from "./engine/speculation/draft-counter.ts";
+import type { Speculating } from "./engine/speculation/speculating.ts";
 import type { StepMeasurements } from "./engine/step-meter.ts";
 
 /** What the engine thread is started with. */
@@ -20,6 +25,9 @@ export interface EngineThreadOptions {
   readonly queueMax: number;
   readonly prefixCache: boolean;
   readonly scheduling: Scheduling;
+  readonly speculating: Speculating;
+  /** Absent: what the KV pool evicts is gone. */
+  readonly kvTiers?: KvTierSettings | undefined;
 }
 
 /** All that the engine thread is given at its start. */
@@ -41,6 +49,8 @@ export interface EngineFacts {
   readonly blockCount: number;
   readonly weightBytes: number;
   readonly kvPoolBytes: number;
+  /** Buffers of a step, as planned. */
+  readonly scratchBytes: number;
   /** Name and version of what runs the model. */
   readonly runtime: string;
   /** Tokens that end every answer. */
@@ -59,6 +69,10 @@ export interface EngineSnapshot extends EngineLoad, StepMeasurements {
   readonly prefixHitTokens: number;
   readonly preemptions: number;
   readonly stepRetries: number;
+  readonly drafts: DraftStatistics;
+  /** Of the tokens that were hit, those loaded from below the pool. */
+  readonly prefixLoadedTokens: number;
+  readonly tiers: TierStatistics;
 }
 
 /** From the main thread to the engine thread. */
@@ -79,6 +93,8 @@ export function isTerminal({ kind }: EngineEvent): boolean {
 
 /** From the engine thread to the main thread. */
 export type EngineMessage =
+  /** What the model will take, before anything is taken. */
+  | { readonly kind: "planned"; readonly plan: MemoryPlan }
   | { readonly kind: "loaded"; readonly facts: EngineFacts; readonly snapshot: EngineSnapshot }
   | {
       readonly kind: "events";
@@ -89,5 +105,7 @@ export type EngineMessage =
       /** What has changed of the gateway's names for what is cached; absent: nothing has. */
       readonly prefixes?: PrefixChanges;
     }
+  /** Something for the operator to know, while the engine goes on. */
+  | { readonly kind: "note"; readonly note: string }
   /** The last message of a thread that cannot go on. */
   | { readonly kind: "broken"; readonly message: string };

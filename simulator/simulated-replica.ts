@@ -267,7 +267,7 @@ export class SimulatedReplica {
       if (row.choice === undefined) return COMPUTED;
       const tokenId = this.#answers.get(row.sequenceId)?.[row.outputIndex];
       assert(tokenId !== undefined, "a row that chooses a token has one left to say");
-      return { kind: "computed", chosen: { tokenId } };
+      return { kind: "computed", chosen: [{ tokenId }] };
     });
     this.#publish(this.#engine.commit(batch, results));
     this.#step();

@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { MetricFamily } from "../src/base/metric-text.ts";
 import type { PoolId, TenantId } from "../src/protocol/ids.ts";
-import type { LivePool, LiveTenant } from "../src/tenants/live-configuration.ts";
+import type { LiveTenant } from "../src/tenants/live-configuration.ts";
 import type { ConfigurationChanges } from "../src/tenants/configuration-changes.ts";
 import type { LiveJwtIssuer } from "../src/tenants/jwt-issuer.ts";
 import type { KeyPermissions } from "../src/tenants/live-configuration.ts";
@@ -9,11 +9,17 @@ import type { TenantChange, TenantVerdict } from "./change-tenant.ts";
 import { changeTenant } from "./change-tenant.ts";
 import type { Desk, KeyPlace, KeyVerdict } from "./key-desk.ts";
 import { issueKey, revokeKey, rotateKey } from "./key-desk.ts";
-import type { AuditEntry } from "./stored-audit.ts";
+import type { AuditEntry, Deed } from "./stored-audit.ts";
 import { StoredAudit } from "./stored-audit.ts";
 import type { KeyRecord } from "./stored-keys.ts";
 import { StoredKeys } from "./stored-keys.ts";
 import { ConfigurationUpload } from "./configuration-upload.ts";
+import type {
+  DirectorySummary,
+  PoolAnswer,
+  RolledBack,
+  UploadAnswer,
+} from "./directory-answers.ts";
 import { CacheGenerations } from "./cache-generations.ts";
 import { EdgeCounts } from "./edge-counts.ts";
 import type { Env } from "./env.ts";
@@ -24,7 +30,7 @@ import { accessOfTenant, findAccess } from "./stored-access.ts";
 import { compareVersions } from "./stored-changes.ts";
 import type { Frame } from "./stored-configuration.ts";
 import { StoredConfiguration } from "./stored-configuration.ts";
-import type { Applied, CommitWish } from "./staged-change.ts";
+import type { CommitWish } from "./staged-change.ts";
 import type { VersionRecord } from "./stored-versions.ts";
 import { clearStages, StagedChange } from "./staged-change.ts";
 import { TenantLives } from "./tenant-lives.ts";
@@ -35,29 +41,6 @@ export const DIRECTORY_NAME = "directory";
 
 /** Configurations that may be on their way at once, and what is told to whoever comes then. */
 const UPLOADS_MAX = 4;
-
-/** A way to send a configuration, unless there are as many on their way as there may be. */
-export type UploadAnswer =
-  | { readonly kind: "open"; readonly upload: ConfigurationUpload }
-  | { readonly kind: "busy" };
-
-/** What became of a wish to go back: there is such a version no more, or there never was. */
-export type RolledBack = Applied | { readonly kind: "unknown-version" };
-
-/** A pool's part of the configuration, and the version that brought it. */
-export interface PoolAnswer {
-  readonly version: number;
-  readonly pool: LivePool;
-}
-
-export interface DirectorySummary {
-  /** 0 until a configuration is applied. */
-  readonly version: number;
-  readonly poolIds: readonly PoolId[];
-  readonly modelCount: number;
-  readonly tenantCount: number;
-  readonly keyCount: number;
-}
 
 /**
  * The single writer of the live configuration: it keeps each version as what it changed, makes one live in
@@ -207,10 +190,17 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#tell(knownState, (frame) => findAccess(this.#storage.sql, frame, keyHash));
   }
 
+  /** Writes down a deed that somebody had another object do. */
+  async note(deed: Deed): Promise<void> {
+    this.#beside.audit.add(deed, Date.now());
+  }
+
   /** Begins a new generation of what is cached for a tenant; `undefined` for one that is not there. */
-  async purgeCache(tenantId: TenantId): Promise<number | undefined> {
+  async purgeCache(tenantId: TenantId, actor: string): Promise<number | undefined> {
     if (!(await this.hasTenant(tenantId))) return undefined;
     this.#state = crypto.randomUUID();
+    const deed = { actor, action: "cache.purge", subject: tenantId, details: "" };
+    this.#beside.audit.add(deed, Date.now());
     return this.#beside.generations.raise(tenantId);
   }
 

@@ -12,6 +12,8 @@ export interface EngineSide {
   readonly name: string;
   /** Whether matrices are multiplied in int8. */
   readonly isInteger: boolean;
+  /** Whether all else is as users get it who ask for nothing. */
+  readonly isDefault: boolean;
   /** Computes all parts in one step and returns the token that was sampled behind each. */
   step(parts: readonly StepPart[], sampling: Sampling): Promise<number[]>;
   /** Drops what is known of a sequence from a position on. */

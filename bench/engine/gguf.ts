@@ -1,10 +1,11 @@
 import { closeSync, openSync, writeSync } from "node:fs";
-import { stackMatrices } from "../../gpu-backend/engine/executor/matrices.ts";
-import type {
-  LayerWeights,
-  LoadedModel,
-  Matrix,
-} from "../../gpu-backend/engine/model/load-model.ts";
+import type { LayerWeights, LoadedModel } from "../../gpu-backend/engine/model/load-model.ts";
+import {
+  holdMatrix,
+  type Matrix,
+  readWhole,
+  stackMatrices,
+} from "../../gpu-backend/engine/model/matrix.ts";
 import { assert } from "../../src/base/assert.ts";
 import { toHalf } from "./half-float.ts";
 
@@ -92,29 +93,30 @@ function tensorsOf(model: LoadedModel, precision: GgufPrecision): Tensor[] {
 
 /** A norm is a vector, and stays f32. */
 function norm(name: string, values: Float32Array): Tensor {
-  const matrix = { outputs: 1, inputs: values.length, values };
+  const matrix = holdMatrix(1, values.length, values);
   return { name: `${name}.weight`, matrix, precision: "f32" };
 }
 
 /** Each head's dimension i and i + half come to lie side by side. */
 function interleaveHalves(matrix: Matrix, headDimensions: number): Matrix {
   const { outputs, inputs } = matrix;
-  const values = new Float32Array(matrix.values.length);
+  const weights = readWhole(matrix);
+  const values = new Float32Array(weights.length);
   const half = headDimensions / 2;
   for (let output = 0; output < outputs; output++) {
     const head = Math.floor(output / headDimensions) * headDimensions;
     const dimension = output % headDimensions;
     const from = head + (dimension % 2) * half + Math.floor(dimension / 2);
-    values.set(matrix.values.subarray(from * inputs, (from + 1) * inputs), output * inputs);
+    values.set(weights.subarray(from * inputs, (from + 1) * inputs), output * inputs);
   }
-  return { outputs, inputs, values };
+  return holdMatrix(outputs, inputs, values);
 }
 
 function padOutputs(matrix: Matrix, outputs: number): Matrix {
   const missing = outputs - matrix.outputs;
   if (missing === 0) return matrix;
   const { inputs } = matrix;
-  const zeros = { outputs: missing, inputs, values: new Float32Array(missing * inputs) };
+  const zeros = holdMatrix(missing, inputs, new Float32Array(missing * inputs));
   return stackMatrices([matrix, zeros]);
 }
 
@@ -122,19 +124,19 @@ function padInputs(matrix: Matrix, inputs: number): Matrix {
   const { outputs } = matrix;
   const values = new Float32Array(outputs * inputs);
   for (let output = 0; output < outputs; output++) {
-    const row = matrix.values.subarray(output * matrix.inputs, (output + 1) * matrix.inputs);
-    values.set(row, output * inputs);
+    values.set(matrix.rows(output, 1), output * inputs);
   }
-  return { outputs, inputs, values };
+  return holdMatrix(outputs, inputs, values);
 }
 
 function tensorBytes({ matrix, precision }: Tensor): number {
-  const count = matrix.values.length;
+  const count = matrix.outputs * matrix.inputs;
   return precision === "f32" ? count * 4 : (count / BLOCK_VALUES) * BLOCK_BYTES;
 }
 
 function encode({ name, matrix, precision }: Tensor): Uint8Array {
-  const { values, inputs } = matrix;
+  const { inputs } = matrix;
+  const values = readWhole(matrix);
   if (precision === "f32") {
     return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   }

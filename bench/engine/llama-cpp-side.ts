@@ -85,6 +85,7 @@ export async function openLlamaCpp(
   return {
     name: `llama.cpp ${precision}${flashAttention === false ? ", no flash attention" : ""}`,
     isInteger: precision === "q8_0",
+    isDefault: flashAttention !== false,
     step: async (parts, sampling) => {
       if (applied !== sampling) sampler.applyConfig(samplerSettings(sampling));
       applied = sampling;

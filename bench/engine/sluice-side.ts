@@ -30,6 +30,7 @@ const PART_OF_STAGE = {
   add: "rest",
   norm: "rest",
   gate: "rest",
+  variant: "rest",
   pick: "rest",
   split: "rest",
 } as const satisfies Record<Stage["kind"], StepPartName>;
@@ -67,6 +68,7 @@ export async function openSluice(
   return {
     name: `Sluice ${precision}, ${kvPrecision === precision ? "" : `KV ${kvPrecision}, `}${runtime}`,
     isInteger: precision === "int8",
+    isDefault: kvPrecision === precision,
     step: async (parts, sampling) => {
       const rows = parts.map(({ sequence, startPosition, tokens }): BatchRow => {
         return {
@@ -85,7 +87,7 @@ export async function openSluice(
       watch?.enter("sampling");
       return sampleBatch(sampler, batch, output).map((result) => {
         assert(result.kind === "computed", "every row is computed");
-        return result.chosen?.tokenId ?? -1;
+        return result.chosen?.[0]?.tokenId ?? -1;
       });
     },
     // A position that is computed again overwrites what was there.

@@ -26,10 +26,23 @@ export interface MeasuredStack {
   readonly gatewayCommand: readonly string[];
   readonly direct: Pick<TimedRequest, "url" | "headers">;
   readonly gateway: Pick<TimedRequest, "url" | "headers">;
-  /** The same for each tenant of `sluice.local.yaml`. */
+  /** The same for each tenant of the configuration. */
   readonly tenants: readonly Pick<TimedRequest, "headers">[];
+  readonly keys: readonly string[];
+  readonly gatewayUrl: string;
+  readonly engineUrls: readonly string[];
+  /** What the engines ask of those who read their metrics. */
+  readonly replicaSecret: string;
   /** By which an operator asks the gateway. */
   readonly admin: Pick<TimedRequest, "url" | "headers">;
+}
+
+/** What is other than in `sluice up`. */
+export interface StackVariant {
+  /** Instead of `sluice.local.yaml`. */
+  readonly configuration?: URL;
+  /** Sources of the engine that others stand in for; see `buildEngine()`. */
+  readonly replacedSources?: ReadonlyMap<string, string>;
 }
 
 const ROUTE = "/v1/chat/completions";
@@ -41,6 +54,7 @@ const ROUTE = "/v1/chat/completions";
 export async function withMeasuredStack<Result>(
   measure: (stack: MeasuredStack) => Promise<Result>,
   engineCount: 1 | 2 = 1,
+  variant: StackVariant = {},
 ): Promise<Result> {
   const [gatewayPort = 0, ...replicaPorts] = await takeFreePorts(3);
   const address = { host: "127.0.0.1", port: gatewayPort };
@@ -49,8 +63,8 @@ export async function withMeasuredStack<Result>(
   const stop = new AbortController();
   try {
     const buildFolder = join(folder.path, "engine");
-    await buildEngine(buildFolder);
-    const file = writeLocalConfiguration(folder.path, replicaPorts);
+    await buildEngine(buildFolder, variant.replacedSources);
+    const file = writeLocalConfiguration(folder.path, replicaPorts, variant.configuration);
     const { plan, demoKey, keys } = await planEngines(file, secrets, engineCount);
     const [engine] = plan.engines;
     assert(engine !== undefined, "a plan for one replica has an engine");
@@ -71,6 +85,10 @@ export async function withMeasuredStack<Result>(
         url: `${toLocalUrl("http", address)}${ROUTE}`,
         headers: { authorization: `Bearer ${demoKey.key}` },
       },
+      keys,
+      gatewayUrl: toLocalUrl("http", address),
+      engineUrls: plan.engines.map(({ endpointUrl }) => endpointUrl),
+      replicaSecret: secrets.SLUICE_REPLICA_SECRET,
       tenants: keys.map((key) => ({ headers: { authorization: `Bearer ${key}` } })),
       admin: {
         url: `${toLocalUrl("http", address)}/admin/v1`,

@@ -46,13 +46,18 @@ export const CONTENDERS: readonly Contender[] = [
   ...tried("predicted latency (llm-d)", "predicted-latency", [1, 0.8, 0.6], (bufferRatio) => ({
     bufferRatio,
   })),
-  ...tried("deadline queue, DRR (Dynamo)", "deadline-queue", [40, 48, 56], (outstandingMax) => ({
-    outstandingMax,
-  })),
+  ...tried(
+    "deadline queue, DRR (Dynamo)",
+    "deadline-queue",
+    [40, 48, 56, 64],
+    (outstandingMax) => ({
+      outstandingMax,
+    }),
+  ),
   ...tried(
     "most violated first (AIBrix)",
     "most-violated-first",
-    [40, 48, 56],
+    [40, 48, 56, 64],
     (outstandingMax) => ({ outstandingMax }),
   ),
   alone(OURS, "sluice"),

@@ -1,5 +1,6 @@
 import { join, relative, resolve } from "node:path";
 import * as z from "zod";
+import { locateModel } from "../../gpu-backend/model-store/hub-cache.ts";
 import { engineOf } from "../../src/tenants/live-configuration.ts";
 import type { Command, Terminal } from "../command.ts";
 import { CommandFailure, EXIT_CODES, messageOf } from "../command.ts";
@@ -57,9 +58,9 @@ const FLAGS = z.object({
       meaning:
         "What runs the models (auto: onnxruntime-node where it is installed; webgpu needs f32)",
     }),
-  model: z.string().min(1, "Expected a folder").optional().register(FLAG_HELP, {
-    valueName: "DIR",
-    meaning: "Folder of the model that the engines load (the bundled sluice-tiny)",
+  model: z.string().min(1, "Expected a folder or ORG/NAME").optional().register(FLAG_HELP, {
+    valueName: "DIR|ORG/NAME",
+    meaning: "Model that the engines load: a folder, or what was pulled (the bundled sluice-tiny)",
   }),
   replicas: wholeNumber(1, REPLICAS_MAX).optional().register(FLAG_HELP, {
     valueName: "N",
@@ -109,22 +110,24 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
   const ready = toReadyEvent(plan, source, toLocalUrl("http", flags));
   const warning = warnOfDemoKeys(flags.host, ready.demoKeys);
   if (warning !== undefined) terminal.complain(warning);
-  return runToTheEnd({ plan, toPortNeed, secrets, poolSecrets, ready }, flags, terminal);
+  const modelFolder = flags.model === undefined ? undefined : findModel(flags.model);
+  const parts = { plan, toPortNeed, secrets, poolSecrets, ready, modelFolder };
+  return runToTheEnd(parts, flags, terminal);
 }
 
 type RunParts = Pick<StackWiring, "plan" | "toPortNeed" | "secrets"> & {
   readonly poolSecrets: Readonly<Record<string, string>>;
   readonly ready: ReadyEvent;
+  readonly modelFolder: string | undefined;
 };
 
 /** Runs the stack until it is stopped or lost, tells what happens and returns the exit code. */
 async function runToTheEnd(
-  { ready, poolSecrets, ...parts }: RunParts,
+  { ready, poolSecrets, modelFolder, ...parts }: RunParts,
   flags: UpFlags,
   terminal: Terminal,
 ): Promise<number> {
   const report = flags.json ? reportAsJson(terminal) : reportAsText(terminal);
-  const modelFolder = flags.model === undefined ? undefined : resolve(flags.model);
   const folder = createRunFolder();
   const buildFolder = join(folder.path, "engine");
   const address = { host: flags.host, port: flags.port };
@@ -163,6 +166,12 @@ async function runToTheEnd(
     takeRunFileAway?.();
     folder.remove();
   }
+}
+
+function findModel(text: string): string {
+  const model = locateModel(text, process.env);
+  if (model.kind === "located") return model.directory;
+  throw new CommandFailure(`--model: there is no ${text}: ${model.advice}`);
 }
 
 function endingSources(flags: UpFlags): EndingSources {

@@ -66,6 +66,8 @@ const ReadyLine = z.object({
   runtime: z.string(),
   weightBytes: z.number(),
   kvPoolBytes: z.number(),
+  kvPoolTokens: z.number(),
+  scratchBytes: z.number(),
   readyMs: z.number(),
 });
 

@@ -35,9 +35,12 @@ export interface EngineFacts {
   readonly parameters: number;
   readonly precision: string;
   readonly runtime: string;
-  /** What the weights and the KV pool take; the pool does not grow. */
+  /** What the weights, the KV pool and a step's buffers take; none of them grows. */
   readonly weightBytes: number;
   readonly kvPoolBytes: number;
+  /** Tokens whose keys and values the pool holds. */
+  readonly kvPoolTokens: number;
+  readonly scratchBytes: number;
   readonly readyMs: number;
 }
 
@@ -56,7 +59,7 @@ const URL_WIDTH = 23;
 export function toTextLines(event: StackEvent): readonly string[] {
   if (event.event === "engine-ready") {
     const { name, url, model, parameters, precision, runtime, readyMs } = event;
-    const memory = `weights ${toMebibytes(event.weightBytes)} and KV ${toMebibytes(event.kvPoolBytes)} MiB`;
+    const memory = `weights ${toMebibytes(event.weightBytes)}, KV of ${event.kvPoolTokens} tokens ${toMebibytes(event.kvPoolBytes)}, steps ${toMebibytes(event.scratchBytes)} MiB`;
     const facts = `${model}, ${toMillions(parameters)}, ${precision}, ${runtime}, ${memory}`;
     return [row("engine", name, url, `${facts}   ready in ${toSeconds(readyMs)}`)];
   }

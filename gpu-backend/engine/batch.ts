@@ -8,10 +8,17 @@ export interface PromptScoring {
   readonly nextTokens: Int32Array;
 }
 
+/** Guesses of a sequence's output, computed with the token before them to see which of them hold. */
+export interface Drafts {
+  readonly tokenIds: Int32Array;
+  /** What decides the token behind each of them, if all up to it hold. */
+  readonly choices: readonly TokenChoice[];
+}
+
 /** One sequence's share of a step: a decode token or a prefill chunk, there is no other difference. */
 export interface BatchRow {
   readonly sequenceId: string;
-  /** The tokens to compute now, in order. */
+  /** The tokens to compute now, in order; drafts are the last of them. */
   readonly tokens: Int32Array;
   /** The position of the first of them: what came before is computed already. */
   readonly startPosition: number;
@@ -21,9 +28,11 @@ export interface BatchRow {
   readonly output: "none" | "last" | "all" | "hidden";
   /** How many output tokens the sequence has. */
   readonly outputIndex: number;
-  /** What decides the token behind the row's last one; absent: the row yields no token. */
+  /** What decides the token behind the row's last known one; absent: the row yields no token. */
   readonly choice?: TokenChoice;
-  /** Present with `output: "all"`. */
+  /** Present with a `choice` and `output: "all"`. */
+  readonly drafts?: Drafts;
+  /** Present with `output: "all"`, and never with drafts. */
   readonly scoring?: PromptScoring;
 }
 

@@ -1,4 +1,5 @@
 import type { FinishReason, GenerateEvent, RefusalReason } from "./generate-request.ts";
+import type { DraftStatistics } from "./speculation/draft-counter.ts";
 import type { PrefixStatistics } from "./kv-cache/prefix-statistics.ts";
 
 /** Totals of an engine since its start. They only grow. */
@@ -6,10 +7,11 @@ export interface EngineCounters {
   /** Prompt tokens of requests that a step has computed something for, cached ones included. */
   readonly promptTokens: number;
   readonly generatedTokens: number;
-  /** Tokens that committed steps computed: prompts without hits, outputs, and recomputation. */
+  /** Tokens that committed steps computed: prompts without hits, outputs, recomputation, and drafts, held or not. */
   readonly computedTokens: number;
   readonly prefix: PrefixStatistics;
   readonly preemptions: number;
+  readonly drafts: DraftStatistics;
   readonly finished: Readonly<Record<FinishReason, number>>;
   readonly refused: Readonly<Record<RefusalReason, number>>;
   readonly failed: number;

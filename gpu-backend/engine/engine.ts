@@ -1,65 +1,26 @@
 import { assert } from "../../src/base/assert.ts";
 import type { Batch, BatchRow } from "./batch.ts";
 import { checkGenerateRequest } from "./check-generate-request.ts";
-import type { EngineCounters } from "./engine-counters.ts";
-import { EventCounter } from "./engine-counters.ts";
-import type { EngineLoad } from "./engine-load.ts";
-import { measureLoad } from "./engine-load.ts";
+import { type EngineCounters, EventCounter } from "./engine-counters.ts";
+import { type EngineLoad, measureLoad } from "./engine-load.ts";
+import type { EngineOptions } from "./engine-options.ts";
 import type { FinishReason, GenerateEvent, GenerateRequest } from "./generate-request.ts";
 import { IntakeLimits } from "./intake-limits.ts";
-import type { HashBlock } from "./kv-cache/block-chain.ts";
 import type { KvEvent } from "./kv-cache/kv-event-log.ts";
-import type { KvSharesOptions } from "./kv-cache/kv-shares.ts";
 import type { PrefixChanges } from "./kv-cache/prefix-names.ts";
 import { LiveRequests } from "./live-requests.ts";
 import { KvCache } from "./kv-cache/kv-cache.ts";
-import type { Ending } from "./pending-step.ts";
-import { PendingStep } from "./pending-step.ts";
+import { TierChoice } from "./kv-cache/kv-tier.ts";
+import { type Ending, PendingStep } from "./pending-step.ts";
 import type { ComputedRow, RowResult } from "./row-result.ts";
-import type { KvAdmissionRule } from "./scheduling.ts";
-import type { CompareUrgency } from "./scheduler.ts";
 import { compareArrival, Scheduler } from "./scheduler.ts";
+import type { Plan, TurnedAway } from "./plan.ts";
 import { Sequence } from "./sequence.ts";
+import { NO_DRAFTS } from "./speculation/draft-counter.ts";
+import type { DraftWish } from "./speculation/draft-wishes.ts";
+import { Speculation } from "./speculation/speculation.ts";
 import type { StepForecast } from "../../src/step-cost/step-model.ts";
 import type { TokenConstraint } from "./token-constraint.ts";
-
-export interface EngineOptions {
-  readonly blockCount: number;
-  readonly blockTokens: number;
-  /** Prompt and output of one request together. */
-  readonly contextTokens: number;
-  readonly batchTokensMax: number;
-  readonly sequencesMax: number;
-  /** Requests that may wait beyond those that can run. */
-  readonly queueMax: number;
-  readonly prefixCache: boolean;
-  readonly modelRevision: string;
-  readonly hashBlock: HashBlock;
-  /** Unless false, a prompt may be computed piece by piece, in steps with others. */
-  readonly chunkedPrefill?: boolean;
-  /** First come, first served unless given. */
-  readonly compareUrgency?: CompareUrgency;
-  /** What steps will take. Without it nothing is decided by time but what is late already. */
-  readonly forecast?: StepForecast;
-  /** A step has no more prefill than keeps the TBT targets of those that decode. Needs a forecast. */
-  readonly keepsTbt?: boolean;
-  /** None unless given: the pool is everybody's. */
-  readonly shares?: KvSharesOptions;
-  /** By known tokens unless given. */
-  readonly kvAdmission?: KvAdmissionRule;
-  /** Keeps what changes in the prefix cache until `takeKvEvents`. Nothing is kept unless given. */
-  readonly logsEvents?: boolean;
-}
-
-/** How a request ends before anything is done for it. */
-export type TurnedAway = Extract<GenerateEvent, { kind: "refused" | "failed" }>;
-
-/** What the next step computes, and what became of requests while it was decided. */
-export interface Plan {
-  /** `undefined`: there is nothing to do until the next `submit` or `kvArrived`. */
-  readonly batch: Batch | undefined;
-  readonly events: GenerateEvent[];
-}
 
 /**
  * Serves requests step by step: plan, execute elsewhere, then commit or roll back.
@@ -75,6 +36,7 @@ export class Engine {
   readonly #scheduler: Scheduler;
   readonly #requests = new LiveRequests();
   readonly #eventCounter = new EventCounter();
+  readonly #speculation: Speculation | undefined;
   #pendingStep: PendingStep | undefined;
   #isDraining = false;
   #arrivals = 0;
@@ -83,16 +45,20 @@ export class Engine {
 
   constructor(options: EngineOptions) {
     this.#options = options;
-    this.#kvCache = new KvCache(options);
+    const { kvTier, speculation, forecast, blockTokens } = options;
+    const tier = kvTier && new TierChoice(kvTier, forecast, blockTokens);
+    this.#kvCache = new KvCache({ ...options, tier });
     const { sequenceBlocksMax } = this.#kvCache;
     const { chunkedPrefill = true } = options;
     this.#limits = new IntakeLimits({ ...options, chunkedPrefill, sequenceBlocksMax });
+    this.#speculation = speculation && new Speculation(speculation, forecast);
     this.#scheduler = new Scheduler(this.#kvCache, {
       compareUrgency: compareArrival,
       keepsTbt: false,
       kvAdmission: "known",
       ...options,
       chunkedPrefill,
+      speculation: this.#speculation,
     });
   }
 
@@ -129,6 +95,7 @@ export class Engine {
     this.#expectHit(sequence);
     this.#requests.add(sequence);
     this.#scheduler.enqueue(sequence);
+    if (sequence.readsPrefixCache) this.#fetchFar(sequence);
     return [];
   }
 
@@ -141,6 +108,20 @@ export class Engine {
     if (sequence?.awaitsKv !== true) return;
     sequence.kvArrived();
     this.#expectHit(sequence);
+  }
+
+  /**
+   * Takes a guess of how a running request's output goes on, for the next plan to verify if that pays.
+   * Nothing happens if the request has ended, or nothing is speculated.
+   */
+  offerDrafts(id: string, tokenIds: readonly number[]): void {
+    const sequence = this.#requests.find(id);
+    if (sequence !== undefined) this.#speculation?.offer(sequence, tokenIds);
+  }
+
+  /** Whom to ask a draft model for before the next plan, by what a step of it takes. */
+  draftWishes(draft: StepForecast): DraftWish[] {
+    return this.#speculation?.draftWishes(this.#scheduler.running, draft) ?? [];
   }
 
   /** Counts the end of a request that never came to be submitted. */
@@ -162,14 +143,17 @@ export class Engine {
     return this.#eventCounter.count([this.#finish(sequence, "cancelled")]);
   }
 
-  /** Refuses what is too late, and decides what the next step computes. */
-  plan(nowMs: number): Plan {
+  /**
+   * Refuses what is too late, and decides what the next step computes. What was spent on it already, on
+   * drafts, counts as a part of it.
+   */
+  plan(nowMs: number, spentMs = 0): Plan {
     assert(this.#pendingStep === undefined, "A step is pending: commit it or roll it back first");
     const events = this.#scheduler.takeLate(nowMs).map((sequence): GenerateEvent => {
-      this.#requests.forget(sequence);
+      this.#forget(sequence);
       return { kind: "refused", id: sequence.id, reason: "deadline-passed" };
     });
-    const batch = this.#scheduler.plan(nowMs);
+    const batch = this.#scheduler.plan(nowMs, spentMs);
     if (batch !== undefined) this.#pendingStep = new PendingStep(batch);
     return { batch, events: this.#eventCounter.count(events) };
   }
@@ -200,6 +184,10 @@ export class Engine {
     const { cancelledIds } = this.#pendingStepOf(batch);
     this.#pendingStep = undefined;
     const events = [...cancelledIds].map((id) => this.#finish(this.#requests.of(id), "cancelled"));
+    for (const { sequenceId, drafts } of batch.rows) {
+      const sequence = drafts && this.#requests.find(sequenceId);
+      if (sequence !== undefined) this.#kvCache.trim(sequence.id, sequence.knownTokens);
+    }
     return this.#eventCounter.count(events);
   }
 
@@ -234,22 +222,30 @@ export class Engine {
       computedTokens: this.#computedTokens,
       prefix: this.#kvCache.statistics,
       preemptions: this.#scheduler.preemptions,
+      drafts: this.#speculation?.statistics ?? NO_DRAFTS,
     };
   }
 
   /** Throws unless blocks are conserved, and every request is in exactly one state. */
   checkInvariants(): void {
-    this.#scheduler.checkInvariants();
+    const pending = this.#pendingStep;
+    this.#scheduler.checkInvariants((id) => pending?.draftTokensOf(id) ?? 0);
     this.#requests.checkInvariants(this.#scheduler);
+    const { sequenceCount: guessedSequences = 0 } = this.#speculation ?? {};
+    assert(guessedSequences <= this.#requests.count, "Only of live requests guesses are kept");
     assert(this.#requests.count <= this.#limits.requestsMax, "The queue is bounded");
-    const runningIds = new Set(this.#scheduler.running.map((sequence) => sequence.id));
-    const rows = this.#pendingStep?.batch.rows ?? [];
-    assert(
-      rows.every((row) => runningIds.has(row.sequenceId)),
-      "A pending step keeps the requests of its rows",
-    );
-    const rowTokens = rows.reduce((sum, row) => sum + row.tokens.length, 0);
-    assert(rowTokens <= this.#options.batchTokensMax, "A step keeps to its token budget");
+    pending?.checkInvariants({
+      runningIds: new Set(this.#scheduler.running.map((sequence) => sequence.id)),
+      batchTokensMax: this.#options.batchTokensMax,
+    });
+  }
+
+  /** Lets a sequence wait for what is far below the pool, if that is worth it. */
+  #fetchFar(sequence: Sequence): void {
+    const hashes = this.#kvCache.farHashes(sequence.chain, sequence.knownTokens);
+    if (hashes.length === 0) return;
+    sequence.awaitKv();
+    this.#options.kvTier?.fetch(sequence.id, hashes);
   }
 
   #expectHit(sequence: Sequence): void {
@@ -267,6 +263,8 @@ export class Engine {
     const { events, ending } = sequence.commit(row, result);
     this.#computedTokens += row.tokens.length;
     this.#kvCache.confirm(sequence.id, sequence.computedTokens);
+    if (row.drafts !== undefined) this.#kvCache.trim(sequence.id, sequence.knownTokens);
+    this.#speculation?.record(row, result.chosen?.length ?? 0);
     if (ending?.kind === "finished") events.push(this.#finish(sequence, ending.reason));
     if (ending?.kind === "failed") events.push(this.#end(sequence, ending));
     return events;
@@ -292,6 +290,11 @@ export class Engine {
 
   #remove(sequence: Sequence, ending: "complete" | "cancelled" | "failed"): void {
     this.#scheduler.remove(sequence, ending);
+    this.#forget(sequence);
+  }
+
+  #forget(sequence: Sequence): void {
     this.#requests.forget(sequence);
+    this.#speculation?.forget(sequence.id);
   }
 }

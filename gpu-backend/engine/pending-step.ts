@@ -33,6 +33,26 @@ export class PendingStep {
     return this.batch.rows.some((row) => row.sequenceId === id);
   }
 
+  /** How many guesses of a request the step verifies. */
+  draftTokensOf(id: string): number {
+    const row = this.batch.rows.find(({ sequenceId }) => sequenceId === id);
+    return row?.drafts?.tokenIds.length ?? 0;
+  }
+
+  /** Throws unless the requests of its rows run, and it is as large as a step may be. */
+  checkInvariants(limits: {
+    readonly runningIds: ReadonlySet<string>;
+    readonly batchTokensMax: number;
+  }): void {
+    const { rows } = this.batch;
+    assert(
+      rows.every((row) => limits.runningIds.has(row.sequenceId)),
+      "A pending step keeps the requests of its rows",
+    );
+    const rowTokens = rows.reduce((sum, row) => sum + row.tokens.length, 0);
+    assert(rowTokens <= limits.batchTokensMax, "A step keeps to its token budget");
+  }
+
   /** Ends a request of the batch with this step. */
   cancelWithStep(id: string): void {
     this.#cancelledIds.add(id);
@@ -58,9 +78,14 @@ export class PendingStep {
 
 /** Throws unless a result has exactly what its row was asked for. */
 function checkResult(row: BatchRow, result: ComputedRow): void {
-  const { sequenceId, choice, scoring, output } = row;
+  const { sequenceId, choice, drafts, scoring, output } = row;
   const { chosen, promptLogprobs, hidden } = result;
   assert((chosen !== undefined) === (choice !== undefined), `Row ${sequenceId} yields its token`);
+  const draftTokens = drafts?.tokenIds.length ?? 0;
+  assert(
+    chosen === undefined || (chosen.length >= 1 && chosen.length <= 1 + draftTokens),
+    `Row ${sequenceId} yields a token, and one more for each draft that held`,
+  );
   assert(
     promptLogprobs?.length === scoring?.nextTokens.length,
     `Row ${sequenceId} yields its log probabilities`,

@@ -1,11 +1,13 @@
-import type { Batch, BatchRow, PromptScoring } from "./batch.ts";
+import type { Batch, BatchRow, Drafts, PromptScoring } from "./batch.ts";
 import { hiddenRowsOf, logitRowsOf } from "./batch.ts";
 import type { TokenLogprob } from "./generate-request.ts";
 import { tokenLogprob } from "./log-probability.ts";
 import { messageOf } from "./message-of.ts";
 import type { RowResult } from "./row-result.ts";
-import type { Sampler } from "./sampler.ts";
+import type { ChosenToken, Sampler } from "./sampler.ts";
+import { verifyDrafts } from "./speculation/verify-drafts.ts";
 import type { StepOutput } from "./step-output.ts";
+import type { TokenChoice } from "./token-choice.ts";
 
 /** The output of one row: its logits and its hidden states, row after row. */
 interface RowOutput {
@@ -42,12 +44,9 @@ function readRow(sampler: Sampler, row: BatchRow, output: RowOutput): RowResult 
   const { logits, hidden } = output;
   try {
     checkFinite(hidden);
-    const { vocabularyTokens } = sampler;
-    const isOneRow = logits.length === vocabularyTokens;
-    const lastLogits = isOneRow ? logits : logits.subarray(logits.length - vocabularyTokens);
     return {
       kind: "computed",
-      ...(choice !== undefined && { chosen: sampler.choose(lastLogits, choice) }),
+      ...(choice !== undefined && { chosen: chooseTokens(sampler, logits, choice, row.drafts) }),
       ...(scoring !== undefined && {
         promptLogprobs: scorePrompt(logits, scoring, sampler.vocabularyTokens),
       }),
@@ -57,6 +56,20 @@ function readRow(sampler: Sampler, row: BatchRow, output: RowOutput): RowResult 
     // A constraint is not ours: whatever it throws concerns the one sequence that it belongs to.
     return { kind: "failed", message: messageOf(error) };
   }
+}
+
+/** Chooses by the last row of logits, or by one row for the choice and one for each draft. */
+function chooseTokens(
+  sampler: Sampler,
+  logits: Float32Array,
+  choice: TokenChoice,
+  drafts: Drafts | undefined,
+): readonly ChosenToken[] {
+  if (drafts !== undefined) return verifyDrafts(sampler, logits, choice, drafts);
+  const { vocabularyTokens } = sampler;
+  const isOneRow = logits.length === vocabularyTokens;
+  const lastLogits = isOneRow ? logits : logits.subarray(logits.length - vocabularyTokens);
+  return [sampler.choose(lastLogits, choice)];
 }
 
 function scorePrompt(

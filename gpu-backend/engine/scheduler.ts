@@ -3,10 +3,9 @@ import type { Batch, BatchRow } from "./batch.ts";
 import type { KvCache } from "./kv-cache/kv-cache.ts";
 import { HopelessCheck } from "./hopeless-check.ts";
 import { PastFuture } from "./past-future.ts";
-import type { KvAdmissionRule } from "./scheduling.ts";
+import type { SchedulerOptions } from "./scheduler-options.ts";
 import type { Sequence } from "./sequence.ts";
 import { StepBudget } from "./step-budget.ts";
-import type { StepForecast } from "../../src/step-cost/step-model.ts";
 
 /** Negative if `a` comes before `b`: gets its share first, is admitted first, is preempted last. */
 export type CompareUrgency = (a: Sequence, b: Sequence, nowMs: number) => number;
@@ -14,21 +13,6 @@ export type CompareUrgency = (a: Sequence, b: Sequence, nowMs: number) => number
 /** First come, first served. */
 export function compareArrival(a: Sequence, b: Sequence): number {
   return a.arrivalNumber - b.arrivalNumber;
-}
-
-export interface SchedulerOptions {
-  /** Sequences that run at once. */
-  readonly sequencesMax: number;
-  /** Tokens of one step; at least `sequencesMax`, so that every decode gets its one. */
-  readonly batchTokensMax: number;
-  /** False: a prompt is computed in one step or waits for one that has room for all of it. */
-  readonly chunkedPrefill: boolean;
-  readonly compareUrgency: CompareUrgency;
-  /** What steps will take; needed for whatever is decided by time. */
-  readonly forecast?: StepForecast | undefined;
-  /** A step has no more prefill than keeps the TBT targets of those that decode, which needs chunks. */
-  readonly keepsTbt: boolean;
-  readonly kvAdmission: KvAdmissionRule;
 }
 
 /** To compute less twice is cheaper than to wait a step for it. */
@@ -124,13 +108,14 @@ export class Scheduler {
    * Decides what the next step computes; `undefined` when nobody runs or could. Takes blocks and may
    * preempt, but counts nothing as computed: without a commit the same tokens are planned again.
    */
-  plan(nowMs: number): Batch | undefined {
+  plan(nowMs: number, spentMs = 0): Batch | undefined {
     const { batchTokensMax, compareUrgency, keepsTbt, forecast } = this.#options;
     this.#running.sort((a, b) => compareUrgency(a, b, nowMs));
     const budget = new StepBudget({
       tokensMax: batchTokensMax,
       running: this.#running,
       forecast: keepsTbt ? forecast : undefined,
+      spentMs,
     });
     const rows: BatchRow[] = [];
     const preemptionsBefore = this.#preemptions;
@@ -146,11 +131,16 @@ export class Scheduler {
       assert(!isStuck, "A step moves somebody forward");
       return undefined;
     }
-    return { rows, totalTokens: rows.reduce((sum, { tokens }) => sum + tokens.length, 0) };
+    const room = { kvCache: this.#kvCache, budget };
+    const all = this.#options.speculation?.extendRows(rows, this.#running, room) ?? rows;
+    return { rows: all, totalTokens: all.reduce((sum, { tokens }) => sum + tokens.length, 0) };
   }
 
-  /** Throws unless every sequence is in one place, and exactly the running ones hold blocks. */
-  checkInvariants(): void {
+  /**
+   * Throws unless every sequence is in one place, and exactly the running ones hold blocks: none beyond
+   * their known tokens but for the drafts of a pending step, if so many are given.
+   */
+  checkInvariants(draftTokensOf: (id: string) => number = () => 0): void {
     this.#kvCache.checkInvariants();
     const all = new Set([...this.#waiting, ...this.#running]);
     assert(
@@ -163,6 +153,10 @@ export class Scheduler {
     for (const sequence of this.#running) {
       assert(holders.has(sequence.id), `Running sequence ${sequence.id} holds blocks`);
       assert(sequence.uncomputedTokens > 0, `Running sequence ${sequence.id} has work to do`);
+      const tokensMax = sequence.knownTokens + draftTokensOf(sequence.id);
+      const blocksMax = Math.ceil(tokensMax / this.#kvCache.blockTokens);
+      const { length: blocks } = this.#kvCache.heldBlocks(sequence.id);
+      assert(blocks <= blocksMax, `Sequence ${sequence.id} holds nothing for drafts that are gone`);
     }
     for (const sequence of this.#waiting) {
       assert(sequence.computedTokens === 0, `Waiting sequence ${sequence.id} has no KV`);
@@ -227,7 +221,10 @@ export class Scheduler {
   /** Whether a step with this budget computes as much of a waiting prompt as it has to. */
   #fitsStep(sequence: Sequence, budget: StepBudget): boolean {
     if (this.#options.chunkedPrefill) return true;
-    const missingTokens = sequence.uncomputedTokens - this.#hitTokens(sequence);
+    // What would be loaded may turn out not to be there.
+    const { chain, knownTokens, readsPrefixCache } = sequence;
+    const hits = readsPrefixCache ? this.#kvCache.hitBlocks(chain, knownTokens).length : 0;
+    const missingTokens = sequence.uncomputedTokens - hits * this.#kvCache.blockTokens;
     return budget.tokensFor(sequence) >= sequence.stepTokensMax(missingTokens);
   }
 

@@ -3,8 +3,7 @@ import type { BatchRow } from "./batch.ts";
 import type { GenerateEvent, GenerateRequest } from "./generate-request.ts";
 import type { BlockHashing } from "./kv-cache/block-chain.ts";
 import { BlockChain, tenantNamespace } from "./kv-cache/block-chain.ts";
-import { PooledMean } from "./pooled-mean.ts";
-import { PromptLogprobs } from "./prompt-logprobs.ts";
+import { PromptFindings } from "./prompt-findings.ts";
 import type { ComputedRow } from "./row-result.ts";
 import { messageOf } from "./message-of.ts";
 import type { TokenChoice } from "./token-choice.ts";
@@ -36,12 +35,6 @@ type OutputEnding =
   | { readonly kind: "failed"; readonly message: string };
 
 /**
- * Tokens of a prompt that one step scores at most: each costs a row of logits, as wide as the vocabulary,
- * and the time of a whole softmax.
- */
-const SCORED_TOKENS_MAX = 64;
-
-/**
  * One request inside the engine: its known tokens, and how many of them have KV.
  *
  * A step computes known tokens that have none yet. There are no phases: a prefill is a sequence that
@@ -58,9 +51,7 @@ export class Sequence {
   readonly #stopTokenIds: ReadonlySet<number>;
   readonly #history: TokenHistory;
   readonly #constraint: TokenConstraint | undefined;
-  readonly #promptLogprobs: PromptLogprobs | undefined;
-  readonly #pooledMean: PooledMean | undefined;
-  #isPromptTold = false;
+  readonly #findings: PromptFindings;
   #computedTokens = 0;
   /** Known tokens when it began to wait: with what output there was, which has no KV, or none any more. */
   #prefillTokens: number;
@@ -81,10 +72,7 @@ export class Sequence {
     this.#stopTokenIds = new Set(request.stopTokenIds);
     this.#history = new TokenHistory(request.sampling, promptTokens, emittedTokens);
     this.#constraint = options.constraint;
-    if (request.promptLogprobsTop !== undefined) {
-      this.#promptLogprobs = new PromptLogprobs(promptTokens, request.promptLogprobsTop);
-    }
-    if (request.pooling !== undefined) this.#pooledMean = new PooledMean();
+    this.#findings = new PromptFindings(request);
     this.#prefillTokens = this.#tokens.length;
     const namespace = tenantNamespace(request.tenant, request.cacheSalt);
     const { adapter, promptChain: chain } = request;
@@ -150,13 +138,12 @@ export class Sequence {
 
   /** False for a request that is told about each token of its prompt: it has to compute them all. */
   get readsPrefixCache(): boolean {
-    return this.#promptLogprobs === undefined && this.#pooledMean === undefined;
+    return !this.#findings.needAllTokens;
   }
 
   /** How many of `uncomputedTokens` one step can compute, had it tokens for all. */
   stepTokensMax(uncomputedTokens: number): number {
-    const scoredMax = this.#promptLogprobs === undefined ? Infinity : SCORED_TOKENS_MAX;
-    return Math.min(scoredMax, uncomputedTokens);
+    return Math.min(this.#findings.stepTokensMax, uncomputedTokens);
   }
 
   /** The tokens that the next step computes, at most `tokensMax`. */
@@ -165,12 +152,40 @@ export class Sequence {
     return Int32Array.from(this.#tokens.slice(this.#computedTokens, this.#computedTokens + tokens));
   }
 
+  /** The prompt, then the output; only grows. */
+  get tokens(): readonly number[] {
+    return this.#tokens;
+  }
+
+  /** How many guesses of its output are of use: behind them there is one more token, and it is the last. */
+  get draftTokensMax(): number {
+    return Math.max(0, this.outputTokensMax - this.outputTokens - 1);
+  }
+
+  /** Whether a token ends the output, or would if that had its minimum of tokens. */
+  isStop(tokenId: number): boolean {
+    return this.#stopTokenIds.has(tokenId);
+  }
+
+  /** A decode row with guesses of what follows, to be verified by it. The block table covers them. */
+  withDrafts(row: BatchRow, tokenIds: readonly number[], blockTable: Int32Array): BatchRow {
+    assert(row.choice !== undefined && row.scoring === undefined, `${this.id} decodes`);
+    assert(tokenIds.length <= this.draftTokensMax, `${this.id} has room for what is guessed`);
+    const choices = tokenIds.map((_, index) => this.#choiceAt(this.outputTokens + 1 + index));
+    return {
+      ...row,
+      tokens: Int32Array.of(...row.tokens, ...tokenIds),
+      blockTable,
+      output: "all",
+      drafts: { tokenIds: Int32Array.from(tokenIds), choices },
+    };
+  }
+
   /** What the next step is to do with these next tokens. The block table covers them. */
   toRow(tokens: Int32Array, blockTable: Int32Array): BatchRow {
     const startPosition = this.#computedTokens;
     const endPosition = startPosition + tokens.length;
-    const scoring = this.#promptLogprobs?.scoringOf(startPosition, endPosition);
-    const isPooled = endPosition > (this.#pooledMean?.pooledTokens ?? Infinity);
+    const { scoring, isPooled } = this.#findings.askedOf(startPosition, endPosition);
     const isChosen = endPosition === this.knownTokens && this.outputTokensMax > 0;
     const logits = scoring !== undefined ? "all" : isChosen ? "last" : "none";
     return {
@@ -180,7 +195,7 @@ export class Sequence {
       blockTable,
       output: isPooled ? "hidden" : logits,
       outputIndex: this.outputTokens,
-      ...(isChosen && { choice: this.#nextChoice() }),
+      ...(isChosen && { choice: this.#choiceAt(this.outputTokens) }),
       ...(scoring !== undefined && { scoring }),
     };
   }
@@ -188,6 +203,12 @@ export class Sequence {
   /** Notes what an admission would find cached, for the estimate in `uncachedTokens`. */
   expectHit(hitTokens: number): void {
     this.#expectedHitTokens = hitTokens;
+  }
+
+  /** KV that it would hit is being fetched: until `kvArrived` it waits and is not planned. */
+  awaitKv(): void {
+    assert(!this.#hasStarted, `Sequence ${this.id} has not started`);
+    this.#awaitsKv = true;
   }
 
   /** The KV that it waited for is here, where an admission finds it; from now on it can be planned. */
@@ -206,17 +227,22 @@ export class Sequence {
   }
 
   /** Takes what a committed step computed for it. */
-  commit(row: BatchRow, { chosen, promptLogprobs, hidden }: ComputedRow): SequenceProgress {
-    this.#advance(row.tokens.length);
-    if (promptLogprobs !== undefined) this.#promptLogprobs?.add(row.startPosition, promptLogprobs);
-    if (hidden !== undefined) this.#pooledMean?.add(row.startPosition, row.tokens.length, hidden);
-    const events = this.#promptEvents();
-    if (chosen === undefined) {
+  commit(row: BatchRow, result: ComputedRow): SequenceProgress {
+    this.#advance(row.tokens.length - (row.drafts?.tokenIds.length ?? 0));
+    this.#findings.add(row, result);
+    const events = this.#findings.eventsAt(this.#computedTokens);
+    if (result.chosen === undefined) {
       const isOver = this.outputTokensMax === 0 && this.uncomputedTokens === 0;
       return { events, ending: isOver ? { kind: "finished", reason: "length" } : undefined };
     }
-    events.push({ kind: "token", id: this.id, ...chosen });
-    return { events, ending: this.#append(chosen.tokenId) };
+    for (const [index, token] of result.chosen.entries()) {
+      // Behind a draft that held: its KV was computed together with what comes next.
+      if (index > 0) this.#advance(1);
+      events.push({ kind: "token", id: this.id, ...token });
+      const ending = this.#append(token.tokenId);
+      if (ending !== undefined) return { events, ending };
+    }
+    return { events, ending: undefined };
   }
 
   /** Loses its KV. All known tokens, the output among them, will be computed again. */
@@ -231,13 +257,13 @@ export class Sequence {
     this.#constraint?.dispose();
   }
 
-  #nextChoice(): TokenChoice {
+  #choiceAt(outputIndex: number): TokenChoice {
     const { sampling, outputTokensMin, stopTokenIds, logprobsTop } = this.request;
     return {
       sampling,
-      outputIndex: this.outputTokens,
+      outputIndex,
       history: this.#history,
-      forbiddenTokenIds: this.outputTokens < outputTokensMin ? stopTokenIds : [],
+      forbiddenTokenIds: outputIndex < outputTokensMin ? stopTokenIds : [],
       ...(this.#constraint !== undefined && { constraint: this.#constraint }),
       ...(logprobsTop !== undefined && { logprobsTop }),
     };
@@ -251,19 +277,6 @@ export class Sequence {
     );
     this.#computedTokens += tokens;
     this.#hasStarted = true;
-  }
-
-  /** What there is to tell of the prompt, once, when all of it is computed. */
-  #promptEvents(): GenerateEvent[] {
-    if (this.#isPromptTold || this.#computedTokens < this.promptTokens) return [];
-    this.#isPromptTold = true;
-    const { id } = this;
-    const logprobs = this.#promptLogprobs?.complete();
-    const vector = this.#pooledMean?.toUnitVector();
-    return [
-      ...(logprobs !== undefined ? [{ kind: "prompt-logprobs", id, logprobs } as const] : []),
-      ...(vector !== undefined ? [{ kind: "embedded", id, vector } as const] : []),
-    ];
   }
 
   /** Appends the chosen token. Returns how the request ends with it, if it does. */

@@ -6,6 +6,7 @@ import {
   type StepForecast,
   type StepWork,
   workOfChunk,
+  workOfGuesses,
 } from "../../src/step-cost/step-model.ts";
 
 export interface StepBudgetOptions {
@@ -14,6 +15,8 @@ export interface StepBudgetOptions {
   readonly running: readonly Sequence[];
   /** Given: no more prefill than keeps the TBT targets of those that decode. */
   readonly forecast: StepForecast | undefined;
+  /** Of the time that the step may take. */
+  readonly spentMs?: number;
 }
 
 /**
@@ -31,18 +34,19 @@ export class StepBudget {
   readonly #decodes: Set<Sequence>;
   #tokens: number;
   #prefillTokens = 0;
-  #prefillWork = NO_WORK;
+  /** Of prefills and guesses: all but the decodes' own tokens. */
+  #extraWork = NO_WORK;
 
-  constructor({ tokensMax, running, forecast }: StepBudgetOptions) {
+  constructor({ tokensMax, running, forecast, spentMs = 0 }: StepBudgetOptions) {
     this.#forecast = forecast;
     this.#decodes = new Set(running.filter((sequence) => sequence.uncomputedTokens === 1));
     this.#tokens = tokensMax - this.#decodes.size;
-    const decodesMs = forecast?.predictMs(this.#work()) ?? 0;
+    const decodesMs = spentMs + (forecast?.predictMs(this.#work()) ?? 0);
     const limitsMs = [...this.#decodes]
       .filter((sequence) => sequence.outputTokens > 0)
       .map(({ request }) => KEPT_TARGET_RATIO * (request.tbtTargetMs ?? Infinity))
       .filter((limitMs) => limitMs >= decodesMs);
-    this.#stepMsMax = Math.min(Infinity, ...limitsMs);
+    this.#stepMsMax = Math.min(Infinity, ...limitsMs) - spentMs;
   }
 
   /** How many tokens of this sequence the step may compute; 0 when there is no room left. */
@@ -64,7 +68,25 @@ export class StepBudget {
     if (this.#decodes.has(sequence)) return;
     this.#tokens -= tokens;
     this.#prefillTokens += tokens;
-    this.#prefillWork = addWork(this.#prefillWork, workOfChunk(sequence.computedTokens, tokens));
+    this.#extraWork = addWork(this.#extraWork, workOfChunk(sequence.computedTokens, tokens));
+  }
+
+  /** How many guesses of a sequence that decodes the step may verify besides; at most `wantedTokens`. */
+  draftTokensFor(sequence: Sequence, wantedTokens: number): number {
+    const tokensMax = Math.min(this.#tokens, wantedTokens);
+    const forecast = this.#forecast;
+    if (forecast === undefined || this.#stepMsMax === Infinity) return tokensMax;
+    const work = this.#work();
+    return largestInteger(0, tokensMax, (tokens) => {
+      const drafts = workOfGuesses(sequence.computedTokens + 1, tokens);
+      return forecast.predictMs(addWork(work, drafts)) <= this.#stepMsMax;
+    });
+  }
+
+  /** Takes guesses, at most what `draftTokensFor` allowed. */
+  takeDrafts(sequence: Sequence, tokens: number): void {
+    this.#tokens -= tokens;
+    this.#extraWork = addWork(this.#extraWork, workOfGuesses(sequence.computedTokens + 1, tokens));
   }
 
   /** Gives back what was set aside for a sequence that does not run any more. */
@@ -75,7 +97,7 @@ export class StepBudget {
   #work(): StepWork {
     return [...this.#decodes]
       .map((sequence) => workOfChunk(sequence.computedTokens, 1))
-      .reduce(addWork, this.#prefillWork);
+      .reduce(addWork, this.#extraWork);
   }
 }
 

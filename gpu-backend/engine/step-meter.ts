@@ -149,5 +149,6 @@ function prefillOf(batch: Batch): PrefillWork {
 
 /** The last token of a resumed prefill looks like a decode; one token does not matter here. */
 function isPrefill(row: BatchRow): boolean {
+  if (row.drafts !== undefined) return false;
   return row.tokens.length > 1 || row.outputIndex === 0;
 }

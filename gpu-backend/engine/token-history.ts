@@ -10,6 +10,8 @@ export class TokenHistory {
   readonly #areCountsKept: boolean;
   readonly #seenTokens = new Set<number>();
   readonly #outputCounts = new Map<number, number>();
+  /** Tokens on trial, and whether each was new. */
+  readonly #onTrial: { readonly tokenId: number; readonly isNew: boolean }[] = [];
 
   constructor(
     sampling: Sampling,
@@ -37,5 +39,21 @@ export class TokenHistory {
     if (this.#isSeenKept) this.#seenTokens.add(tokenId);
     if (!this.#areCountsKept) return;
     this.#outputCounts.set(tokenId, (this.#outputCounts.get(tokenId) ?? 0) + 1);
+  }
+
+  /** Takes the next output token until `takeBack`. */
+  addOnTrial(tokenId: number): void {
+    this.#onTrial.push({ tokenId, isNew: !this.#seenTokens.has(tokenId) });
+    this.add(tokenId);
+  }
+
+  /** Forgets all tokens on trial. */
+  takeBack(): void {
+    for (const { tokenId, isNew } of this.#onTrial.splice(0).toReversed()) {
+      if (isNew) this.#seenTokens.delete(tokenId);
+      const count = (this.#outputCounts.get(tokenId) ?? 0) - 1;
+      if (count > 0) this.#outputCounts.set(tokenId, count);
+      else this.#outputCounts.delete(tokenId);
+    }
   }
 }

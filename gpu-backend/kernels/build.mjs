@@ -9,6 +9,7 @@ export const KERNELS = [
   "byte-attention",
   "int8-product",
   "row-operations",
+  "row-variants",
   "sampling",
 ];
 

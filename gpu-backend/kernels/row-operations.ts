@@ -1,5 +1,5 @@
 /**
- * What lies between the products of a transformer, in AssemblyScript with 128-bit SIMD: look-ups,
+ * What lies between the products of a transformer, in AssemblyScript with 128-bit SIMD: sums,
  * norms and gates of f32 rows. `build.mjs` compiles it to the committed `row-operations.wasm`. The
  * memory is the caller's; nothing here allocates.
  *
@@ -10,22 +10,6 @@
 import { powerOfTwo } from "./power-of-two";
 
 const LOG2_E: f32 = 1.44269504;
-
-/** Copies each token's row of `table`. */
-export function embed(
-  tokens: usize,
-  rowCount: i32,
-  table: usize,
-  columns: i32,
-  results: usize,
-): void {
-  const rowBytes = (<usize>columns) << 2;
-  for (let row = 0; row < rowCount; row++) {
-    memory.copy(results, table + <usize>load<u32>(tokens) * rowBytes, rowBytes);
-    tokens += 4;
-    results += rowBytes;
-  }
-}
 
 /** Adds rows of `columns` floats to `sums`, in place. */
 export function add(sums: usize, values: usize, rowCount: i32, columns: i32): void {

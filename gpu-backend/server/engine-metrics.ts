@@ -21,6 +21,11 @@ const GAUGES: readonly SnapshotMetric[] = [
   ],
 ];
 
+const TIER_GAUGES: readonly SnapshotMetric[] = [
+  ["engine_kv_tier_memory_bytes", "KV kept in host memory", (s) => s.tiers.memoryBytes],
+  ["engine_kv_tier_disk_bytes", "KV kept on disk", (s) => s.tiers.diskBytes],
+];
+
 const TOTALS: readonly SnapshotMetric[] = [
   ["engine_prompt_tokens_total", "Prompt tokens of started requests", (s) => s.promptTokens],
   ["engine_generation_tokens_total", "Tokens generated", (s) => s.outputTokens],
@@ -34,7 +39,24 @@ const TOTALS: readonly SnapshotMetric[] = [
     "Prompt tokens found in the prefix cache",
     (s) => s.prefixHitTokens,
   ],
+  [
+    "engine_external_prefix_cache_hits_total",
+    "Prompt tokens loaded from below the KV pool",
+    (s) => s.prefixLoadedTokens,
+  ],
+  [
+    "engine_kv_tier_failed_blocks_total",
+    "Blocks below the pool that were not sound",
+    (s) => s.tiers.failedBlocks,
+  ],
   ["engine_num_preemptions_total", "Running requests put back to wait", (s) => s.preemptions],
+  ["engine_spec_decode_num_drafts_total", "Rows with guesses to verify", (s) => s.drafts.drafts],
+  ["engine_spec_decode_num_draft_tokens_total", "Guesses verified", (s) => s.drafts.draftTokens],
+  [
+    "engine_spec_decode_num_accepted_tokens_total",
+    "Guesses that held",
+    (s) => s.drafts.acceptedTokens,
+  ],
   ["engine_step_retries_total", "Failed steps that were tried again", (s) => s.stepRetries],
 ];
 
@@ -138,7 +160,7 @@ function registerSnapshotMetrics(
     const snapshot = readSnapshot();
     return snapshot === undefined ? 0 : read(snapshot);
   };
-  for (const [name, help, read] of GAUGES) {
+  for (const [name, help, read] of [...GAUGES, ...TIER_GAUGES]) {
     const gauge: Gauge = new Gauge({
       name,
       help,
@@ -146,6 +168,7 @@ function registerSnapshotMetrics(
       collect: () => gauge.set(valueOf(read)),
     });
   }
+  registerAcceptedByPlace(registry, readSnapshot);
   for (const [name, help, read] of TOTALS) {
     const counter: Counter = new Counter({
       name,
@@ -157,4 +180,22 @@ function registerSnapshotMetrics(
       },
     });
   }
+}
+
+function registerAcceptedByPlace(
+  registry: Registry,
+  readSnapshot: () => EngineSnapshot | undefined,
+): void {
+  const counter: Counter<"position"> = new Counter({
+    name: "engine_spec_decode_num_accepted_tokens_per_pos_total",
+    help: "Guesses that held, by their place among those of a row",
+    labelNames: ["position"],
+    registers: [registry],
+    collect: () => {
+      counter.reset();
+      for (const [position, accepted] of (readSnapshot()?.drafts.acceptedByPlace ?? []).entries()) {
+        counter.inc({ position: String(position) }, accepted);
+      }
+    },
+  });
 }

@@ -34,7 +34,10 @@ function burstWorkload(): Workload {
   return { tenants: tenants.map((traffic) => ({ ...traffic, rateShapes: [shape] })) };
 }
 
-/** P9: who comes one target after a burst is served as if there had been none. */
+/**
+ * P9: one target after a burst all promises are kept to who comes then. Of what is beyond guarantees a part
+ * gives way for some seconds more to those who wait since the burst.
+ */
 export function recoversFromABurst(options: PromiseOptions): Finding[] {
   const workload = burstWorkload();
   const runs = runSeeds(options, { profiles, workload, warmUpMs: WARM_UP_MS });
@@ -46,9 +49,14 @@ export function recoversFromABurst(options: PromiseOptions): Finding[] {
   );
   return [
     {
-      what: "good of what was offered in the seconds behind a burst",
-      value: pooledRatio(later.map(goodShare)),
+      what: "kept in the seconds behind a burst",
+      value: pooledRatio(later.map(keptShare)),
       atLeast: 0.99,
+    },
+    {
+      what: "good of all that was offered then",
+      value: pooledRatio(later.map(goodShare)),
+      atLeast: 0.95,
     },
   ];
 }

@@ -193,6 +193,11 @@ export function workOfChunk(startPosition: number, tokens: number): StepWork {
   };
 }
 
+/** The work of so many more tokens of a sequence that the step computes anyway. */
+export function workOfGuesses(startPosition: number, tokens: number): StepWork {
+  return { ...workOfChunk(startPosition, tokens), sequences: 0, kvTokens: tokens };
+}
+
 export const NO_WORK: StepWork = { tokens: 0, attendedPairs: 0, sequences: 0, kvTokens: 0 };
 
 /** The work of both in one step. */

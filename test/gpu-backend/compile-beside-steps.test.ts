@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { NO_SPECULATING } from "../../gpu-backend/engine/speculation/speculating.ts";
 import type { GenerateRequest } from "../../gpu-backend/engine/generate-request.ts";
 import { EngineClient } from "../../gpu-backend/engine-client.ts";
 import { isTerminal } from "../../gpu-backend/thread-messages.ts";
@@ -23,6 +24,7 @@ beforeAll(async () => {
       queueMax: 8,
       prefixCache: true,
       scheduling: aScheduling(),
+      speculating: NO_SPECULATING,
     },
   });
   await engine.loaded;
@@ -48,7 +50,7 @@ test("a stream goes on, token by token, while the schema of another request is c
       streamed += 1;
     },
   );
-  const schema = JSON.stringify({ type: "string", minLength: 1, maxLength: 300 });
+  const schema = JSON.stringify({ type: "string", minLength: 1, maxLength: 150 });
   const constrained = serve(
     aGenerateRequest({
       id: "constrained",

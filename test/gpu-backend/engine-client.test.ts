@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
+import { NO_SPECULATING } from "../../gpu-backend/engine/speculation/speculating.ts";
 import { EngineClient, type EngineClientOptions } from "../../gpu-backend/engine-client.ts";
 import type { EngineEvent } from "../../gpu-backend/thread-messages.ts";
 import { aGenerateRequest, aScheduling } from "../support/engine-builders.ts";
@@ -19,6 +20,7 @@ function aClient(fault: string, options: Partial<EngineClientOptions> = {}): Eng
       queueMax: 1,
       prefixCache: true,
       scheduling: aScheduling(),
+      speculating: NO_SPECULATING,
     },
     threadUrl: FAULTY_THREAD,
     ...options,

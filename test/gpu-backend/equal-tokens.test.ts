@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Engine } from "../../gpu-backend/engine/engine.ts";
+import type { EngineOptions } from "../../gpu-backend/engine/engine-options.ts";
 import {
   createOnnxExecutor,
   type OnnxExecutor,
@@ -10,6 +11,8 @@ import { createSamplingKernel } from "../../gpu-backend/engine/executor/sampling
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../../gpu-backend/engine/sampler.ts";
 import { loadTokenizer, type Tokenizer } from "../../gpu-backend/engine/tokenizer/tokenizer.ts";
+import { KvTiers } from "../../gpu-backend/kv-tiers/kv-tiers.ts";
+import { MemoryTier } from "../../gpu-backend/kv-tiers/memory-tier.ts";
 import { hashBlock } from "../../gpu-backend/hash-block.ts";
 import { type Random, seededRandom } from "../../src/base/random.ts";
 import { ENGINE_START_MS_MAX } from "../support/running-engine.ts";
@@ -100,7 +103,19 @@ function aMix(tokenizer: Tokenizer, random: Random): GenerateRequest[] {
   });
 }
 
-function anEngine(executor: OnnxExecutor, options: { sequencesMax: number; prefixCache: boolean }) {
+/** What the text says already is guessed as often as there is room for it, whether that pays or not. */
+const SPECULATION = { looksUp: true, draftTokensMax: 6 };
+
+/** Host memory for all that a pool evicts. */
+function aMemoryTier({ kvPool: pool }: OnnxExecutor): KvTiers {
+  const memory = new MemoryTier({ bytesMax: 2 ** 26, blockBytes: pool.blockBytes });
+  return new KvTiers({ pool, memory, nowMs: () => 0, onArrived: () => {} });
+}
+
+function anEngine(
+  executor: OnnxExecutor,
+  options: Pick<EngineOptions, "sequencesMax" | "prefixCache" | "speculation" | "kvTier">,
+) {
   return new Engine({
     blockCount: executor.blockCount,
     blockTokens: executor.blockTokens,
@@ -128,11 +143,15 @@ interface Run {
   readonly rowsMax: number;
 }
 
-/** Serves requests to their ends; all of them are there from the beginning. */
+/**
+ * Serves requests to their ends; all of them are there from the beginning. Of what they get alone, if
+ * that is given, every third token is guessed, one behind it as well, and then one that is wrong.
+ */
 async function serve(
   executor: OnnxExecutor,
   engine: Engine,
   requests: readonly GenerateRequest[],
+  alone?: ReadonlyMap<string, Outcome>,
 ): Promise<Run> {
   const outcomes = new Map<string, GenerateEvent[]>(requests.map(({ id }) => [id, []]));
   const hear = (events: readonly GenerateEvent[]) => {
@@ -153,6 +172,11 @@ async function serve(
   const chunked = new Set<string>();
   let rowsMax = 0;
   for (;;) {
+    for (const [id, outcome] of alone ?? []) {
+      const told = tokenIdsOf(outcomes.get(id) ?? []).length;
+      const [next, other] = tokenIdsOf(outcome).slice(told);
+      if (told % 3 === 0 && next !== undefined) engine.offerDrafts(id, [next, other ?? next, 7, 8]);
+    }
     const { batch, events } = engine.plan(0);
     hear(events);
     if (batch === undefined) break;
@@ -225,7 +249,15 @@ describe.each(RUNTIMES_AND_PRECISIONS)(
     test(
       "what batched, chunked, hit and preempted requests get equals what each gets alone",
       async () => {
-        const happened = { rowsMax: 0, chunkedPrompts: 0, hitTokens: 0, preemptions: 0 };
+        const happened = {
+          rowsMax: 0,
+          chunkedPrompts: 0,
+          hitTokens: 0,
+          preemptions: 0,
+          acceptedTokens: 0,
+          rejectedTokens: 0,
+          loadedTokens: 0,
+        };
         const heardKinds = new Set<string>();
         for (const seed of SEEDS) {
           const requests = aMix(tokenizer, seededRandom(seed));
@@ -234,6 +266,19 @@ describe.each(RUNTIMES_AND_PRECISIONS)(
           const together = await serve(tight, engine, requests);
           expect(together.outcomes, `seed ${seed}`).toEqual(alone);
           expect(engine.load().usedBlocks).toBe(0);
+          const guessing = anEngine(tight, {
+            sequencesMax: 6,
+            prefixCache: true,
+            speculation: SPECULATION,
+            kvTier: aMemoryTier(tight),
+          });
+          const guessed = await serve(tight, guessing, requests, alone);
+          expect(guessed.outcomes, `seed ${seed}, guessed and loaded`).toEqual(alone);
+          expect(guessing.load().usedBlocks).toBe(0);
+          const { draftTokens, acceptedTokens } = guessing.counters.drafts;
+          happened.loadedTokens += guessing.counters.prefix.loadedTokens;
+          happened.acceptedTokens += acceptedTokens;
+          happened.rejectedTokens += draftTokens - acceptedTokens;
           for (const { kind } of [...together.outcomes.values()].flat()) heardKinds.add(kind);
           happened.rowsMax = Math.max(happened.rowsMax, together.rowsMax);
           happened.chunkedPrompts += together.chunkedPrompts;

@@ -52,6 +52,19 @@ describe("PromptEncoder", () => {
     expect(prompt).toEqual(encodePrompt(model, input));
   });
 
+  test("a model without a chat template goes on with texts, and says so to who wants to chat", () => {
+    const base = { ...model, chatTemplate: undefined };
+    const beginTokens = model.tokenizer.beginTokenIds();
+    expect(encodePrompt(base, aText("Once"))).toEqual({
+      kind: "encoded",
+      promptTokens: [...beginTokens, ...model.tokenizer.encodeText("Once")],
+    });
+    expect(encodePrompt(base, aChat("Hi"))).toMatchObject({
+      kind: "refused",
+      problem: { code: "unsupported_value", param: "messages" },
+    });
+  });
+
   test("other work goes on while a long text is read", async () => {
     const encoder = anEncoder();
     let turns = 0;

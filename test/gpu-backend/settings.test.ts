@@ -32,6 +32,8 @@ describe("parseSettings", () => {
       blockCount: undefined,
       prefixCache: true,
       scheduling: aScheduling(),
+      kvTiers: undefined,
+      speculating: { mode: "lookup", draftTokensMax: 8, draftModelDirectory: undefined },
       requireSalt: false,
       secret: undefined,
     });
@@ -42,9 +44,10 @@ describe("parseSettings", () => {
     const argv = words(
       "--model /models/other --host 0.0.0.0 --port=8000 --precision f32 --kv-blocks 12 --runtime node",
       "--block-tokens 32 --max-batch-tokens 64 --max-sequences 4 --max-queue 5 --require-salt",
-      "--no-prefix-cache --pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
+      "--pool-url ws://edge/internal/pools/p --advertise-url http://me:8000",
       "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt --kv-admission past-future",
-      "--kv-shares 4 --isolation strict",
+      "--kv-shares 4 --isolation strict --speculation auto --draft-model /models/small",
+      "--max-draft-tokens 3 --kv-host-mib 64 --kv-disk /var/kv --kv-disk-mib 128",
     );
     expect(settingsOf(argv, SECRET)).toEqual({
       modelDirectory: "/models/other",
@@ -59,7 +62,7 @@ describe("parseSettings", () => {
       sequencesMax: 4,
       queueMax: 5,
       requireSalt: true,
-      prefixCache: false,
+      prefixCache: true,
       scheduling: {
         policy: "priority",
         chunkedPrefill: true,
@@ -68,6 +71,11 @@ describe("parseSettings", () => {
         kvShares: 4,
         isolation: "strict",
       },
+      kvTiers: {
+        memoryBytes: 64 * 2 ** 20,
+        disk: { folder: "/var/kv", bytes: 128 * 2 ** 20 },
+      },
+      speculating: { mode: "auto", draftTokensMax: 3, draftModelDirectory: "/models/small" },
       poolUrl: "ws://edge/internal/pools/p",
       advertiseUrl: "http://me:8000",
       drainMs: 0,
@@ -160,6 +168,31 @@ describe("parseSettings", () => {
     expect(scheduling).toEqual(aScheduling({ policy: "least-slack", chunkedPrefill: false }));
     expect(problemsOf(words("--keep-tbt --no-chunked-prefill"))).toEqual([
       "--keep-tbt: expected without --no-chunked-prefill, since it cuts prompts to fit",
+    ]);
+  });
+
+  test("the bundled model has a draft model, another one only where it is named", () => {
+    const draftOf = (argv: string) => settingsOf(words(argv)).speculating.draftModelDirectory;
+    expect(draftOf("--speculation draft")).toMatch(/sluice-tiny-draft$/);
+    expect(draftOf("--speculation auto --model /models/other")).toBeUndefined();
+    expect(problemsOf(words("--speculation draft --model /models/other"))).toEqual([
+      "--draft-model: expected with --speculation draft for a model that has none here",
+    ]);
+    expect(problemsOf(words("--draft-model /models/small"))).toEqual([
+      "--draft-model: expected with --speculation draft or auto, which alone use it",
+    ]);
+  });
+
+  test("the prefix cache can be turned off", () => {
+    expect(settingsOf(["--no-prefix-cache"]).prefixCache).toBe(false);
+  });
+
+  test("a tier on disk is reached through one in memory, and either through the prefix cache", () => {
+    expect(problemsOf(words("--kv-disk /var/kv"))).toEqual([
+      "--kv-disk: expected with --kv-host-mib, through which all of it comes back",
+    ]);
+    expect(problemsOf(words("--kv-host-mib 8 --no-prefix-cache"))).toEqual([
+      "--kv-host-mib: expected without --no-prefix-cache, since nothing is found there",
     ]);
   });
 

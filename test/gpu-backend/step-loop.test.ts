@@ -1,5 +1,8 @@
 import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { DraftModel } from "../../gpu-backend/draft-model.ts";
+import { Sampler } from "../../gpu-backend/engine/sampler.ts";
+import { StepModel } from "../../src/step-cost/step-model.ts";
 import { Engine } from "../../gpu-backend/engine/engine.ts";
 import type { GenerateRequest } from "../../gpu-backend/engine/generate-request.ts";
 import { StepMeter } from "../../gpu-backend/engine/step-meter.ts";
@@ -10,9 +13,10 @@ import { aGenerateRequest, hashBlockReadably } from "../support/engine-builders.
 import { type BeforeRun, MemoryExecutor } from "../support/memory-executor.ts";
 import { generateAlone } from "../support/paged-memory-model.ts";
 
-/** A loop around the real engine; it runs until the test ends. */
-function startLoop(beforeRun?: BeforeRun) {
+/** A loop around the real engine, perhaps with a draft model; it runs until the test ends. */
+function startLoop(beforeRun?: BeforeRun, draftRun?: BeforeRun) {
   const executor = new MemoryExecutor(beforeRun);
+  const draftModel = draftRun && aDraftModel(draftRun);
   const engine = new Engine({
     blockCount: executor.blockCount,
     blockTokens: executor.blockTokens,
@@ -23,12 +27,17 @@ function startLoop(beforeRun?: BeforeRun) {
     prefixCache: true,
     modelRevision: "model",
     hashBlock: hashBlockReadably,
+    ...(draftModel !== undefined && {
+      forecast: new StepModel({ ...NO_COST, fixedMs: 1 }),
+      speculation: { looksUp: false, drafts: true, draftTokensMax: 3 },
+    }),
   });
   const events: EngineEvent[] = [];
   const loop = new StepLoop({
     engine,
     executor,
     meter: new StepMeter({ stepMs: 1, prefillTokensPerSecond: 1000 }),
+    draftModel,
     watch: new StepWatch(createStepWatchMemory()),
     nowMs: () => 0,
     publish: (published) => {
@@ -41,6 +50,7 @@ function startLoop(beforeRun?: BeforeRun) {
   return {
     engine,
     executor,
+    draftModel,
     events,
     loop,
     failure: () => failure,
@@ -49,6 +59,19 @@ function startLoop(beforeRun?: BeforeRun) {
     endingsOf: (id: string) =>
       events.filter((event) => event.id === id && !["token", "started"].includes(event.kind)),
   };
+}
+
+const NO_COST = { fixedMs: 0, tokenMs: 0, attendedPairMs: 0, sequenceMs: 0, kvTokenMs: 0 };
+
+/** The served model once more, so that all it drafts holds. */
+function aDraftModel(beforeRun: BeforeRun): DraftModel {
+  const executor = new MemoryExecutor(beforeRun);
+  return new DraftModel({
+    executor,
+    sampler: new Sampler(executor.vocabularyTokens),
+    speed: { stepMs: 0.001, prefillTokensPerSecond: 1e6 },
+    nowMs: () => 0,
+  });
 }
 
 /** Lets the loop run on; with nothing to do it takes no more turns, so many are enough. */
@@ -172,4 +195,30 @@ test("a request that is late already is refused and never started", async () => 
   await settle();
   expect(endingsOf("a")).toEqual([{ kind: "refused", id: "a", reason: "deadline-passed" }]);
   expect(events).toHaveLength(1);
+});
+
+test("what a draft model says is verified, and nothing of it is left when its request has ended", async () => {
+  const { loop, executor, draftModel, tokensOf, engine } = startLoop(undefined, () => {});
+  loop.submit(requestA);
+  await settle();
+  expect(tokensOf("a")).toEqual(aloneTokens(requestA));
+  expect(executor.runs).toBeLessThan(6);
+  expect(engine.counters.drafts.acceptedTokens).toBeGreaterThan(4);
+  expect(draftModel?.textCount).toBe(0);
+});
+
+test("a draft model that fails costs its drafts, and is given up in the end", async () => {
+  let draftRuns = 0;
+  const { loop, executor, tokensOf, failure } = startLoop(undefined, () => {
+    draftRuns += 1;
+    throw new Error("no draft");
+  });
+  loop.submit(requestA);
+  loop.submit(requestB);
+  await settle();
+  expect(tokensOf("a")).toEqual(aloneTokens(requestA));
+  expect(tokensOf("b")).toEqual(aloneTokens(requestB));
+  expect(executor.runs).toBe(9);
+  expect(draftRuns).toBe(3);
+  expect(failure()).toBeUndefined();
 });

@@ -1,5 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { assert, describe, expect, test } from "vitest";
 import { nominalRate } from "../../src/pool/capacity.ts";
+import type { ReplicaReport } from "../../src/protocol/engine-api.ts";
+import type { DispatchWatch } from "../../simulator/dispatcher.ts";
 import type { RequestRecord } from "../../simulator/request-record.ts";
 import { loadBasisOf, runExperiment } from "../../simulator/experiment.ts";
 import type { ExperimentOptions } from "../../simulator/experiment.ts";
@@ -40,7 +42,34 @@ function specsOf(change: Partial<ExperimentOptions>) {
     .toSorted((a, b) => a.atMs - b.atMs || a.promptTokens - b.promptTokens);
 }
 
+/** What the first report of a run tells. */
+function toldFirst(toldStepRatio: number) {
+  const reports: ReplicaReport[] = [];
+  const createWatch = (): DispatchWatch => ({
+    listener: (listener) => listener,
+    dispatcher: (dispatcher) => {
+      const reported = dispatcher.reported.bind(dispatcher);
+      dispatcher.reported = (replicaId, report) => {
+        reports.push(report);
+        reported(replicaId, report);
+      };
+      return dispatcher;
+    },
+  });
+  run({ toldStepRatio, createWatch, measuredMs: 1_000 });
+  const [first] = reports;
+  assert(first !== undefined, "a replica reports");
+  const { step, stepMs, speedRatio } = first;
+  return { step: Object.values(step), stepMs, speedRatio };
+}
+
 describe("runExperiment()", () => {
+  test("what replicas tell of their steps can be wrong, while what they measure is not", () => {
+    const [right, wrong] = [toldFirst(1), toldFirst(2)];
+    expect(wrong.step).toEqual(right.step.map((part) => 2 * part));
+    expect({ ...wrong, step: 0 }).toEqual({ ...right, step: 0 });
+  });
+
   test("every request ends once, and half of what a replica can do is done in time", () => {
     const { scorecard, simulation, records } = run();
     expect(new Set(records.map(({ spec }) => spec)).size).toBe(records.length);

@@ -1,5 +1,5 @@
 import type { Batch } from "../../gpu-backend/engine/batch.ts";
-import type { EngineOptions } from "../../gpu-backend/engine/engine.ts";
+import type { EngineOptions } from "../../gpu-backend/engine/engine-options.ts";
 import { Engine } from "../../gpu-backend/engine/engine.ts";
 import type {
   GenerateEvent,
@@ -92,7 +92,7 @@ export function resultsOf(batch: Batch, tokenIds: readonly number[]): RowResult[
   const remaining = [...tokenIds];
   return batch.rows.map((row): RowResult => {
     const tokenId = row.choice === undefined ? undefined : remaining.shift();
-    return { kind: "computed", ...(tokenId !== undefined && { chosen: { tokenId } }) };
+    return { kind: "computed", ...(tokenId !== undefined && { chosen: [{ tokenId }] }) };
   });
 }
 

@@ -1,5 +1,6 @@
 import type { Batch } from "../../gpu-backend/engine/batch.ts";
-import type { Engine, EngineOptions } from "../../gpu-backend/engine/engine.ts";
+import type { Engine } from "../../gpu-backend/engine/engine.ts";
+import type { EngineOptions } from "../../gpu-backend/engine/engine-options.ts";
 import type { GenerateEvent, GenerateRequest } from "../../gpu-backend/engine/generate-request.ts";
 import { sampleBatch } from "../../gpu-backend/engine/sample-batch.ts";
 import { Sampler } from "../../gpu-backend/engine/sampler.ts";

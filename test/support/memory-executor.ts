@@ -29,5 +29,9 @@ export class MemoryExecutor implements Executor {
     return this.#model.run(batch);
   }
 
+  get kvPool(): PagedMemoryModel {
+    return this.#model;
+  }
+
   async close(): Promise<void> {}
 }

@@ -59,6 +59,23 @@ export class PagedMemoryModel {
     };
   }
 
+  /** Of one block. */
+  get blockBytes(): number {
+    return this.#options.blockTokens * this.#slots.BYTES_PER_ELEMENT;
+  }
+
+  readBlock(block: number, target: Uint8Array): void {
+    target.set(this.#bytesOf(block));
+  }
+
+  writeBlock(block: number, source: Uint8Array): void {
+    this.#bytesOf(block).set(source);
+  }
+
+  #bytesOf(block: number): Uint8Array {
+    return new Uint8Array(this.#slots.buffer, block * this.blockBytes, this.blockBytes);
+  }
+
   /** Fails in the middle of a step: some slots of its tokens are written, with garbage. */
   runAndFail(batch: Batch, random: Random): void {
     for (const row of batch.rows) {

@@ -19,6 +19,7 @@ export class SumConstraint implements TokenConstraint {
   #sum = 0;
   #acceptedTokens = 0;
   #disposals = 0;
+  readonly #onTrial: number[] = [];
 
   constructor(options: SumConstraintOptions) {
     this.#options = options;
@@ -42,13 +43,32 @@ export class SumConstraint implements TokenConstraint {
   accept(tokenId: number): void {
     assert.equal(this.#disposals, 0, "A constraint that was disposed of accepts nothing");
     assert(this.#isAllowed(tokenId), `Token ${tokenId} was allowed`);
-    this.#sum += tokenId;
-    this.#acceptedTokens += 1;
+    assert.equal(this.#onTrial.length, 0, "Nothing is on trial when a token is accepted for good");
+    this.#take(tokenId);
+  }
+
+  acceptOnTrial(tokenId: number): void {
+    assert.equal(this.#disposals, 0, "A constraint that was disposed of accepts nothing");
+    assert(this.#isAllowed(tokenId), `Token ${tokenId} was allowed`);
+    this.#take(tokenId);
+    this.#onTrial.push(tokenId);
+  }
+
+  takeBack(): void {
+    for (const tokenId of this.#onTrial.splice(0)) {
+      this.#sum -= tokenId;
+      this.#acceptedTokens -= 1;
+    }
   }
 
   dispose(): void {
     this.#disposals += 1;
     assert.equal(this.#disposals, 1, "A constraint is disposed of once");
+  }
+
+  #take(tokenId: number): void {
+    this.#sum += tokenId;
+    this.#acceptedTokens += 1;
   }
 
   #isAllowed(token: number): boolean {

@@ -168,6 +168,55 @@ describe("/admin/v1/pools/{pool}/closed", () => {
   });
 });
 
+describe("/admin/v1/pools/{pool}/replicas/{replica}/drained", () => {
+  test("drains a replica, and uses it again", async () => {
+    const gateway = await aGateway();
+    const replicaId = gateway.upstream.endpointUrlOf(0);
+    const pathOf = (url: string) =>
+      `/pools/${gateway.poolId}/replicas/${encodeURIComponent(url)}/drained`;
+    const stateOf = async () => (await gateway.poolStatus()).replicas[0]?.state;
+    const drained = await callAdmin(pathOf(replicaId), { method: "PUT" });
+    expect(await drained.json()).toEqual({ poolId: gateway.poolId, replicaId, isDrained: true });
+    expect(await stateOf()).toBe("draining");
+    const resumed = await callAdmin(pathOf(replicaId), { method: "DELETE" });
+    expect(await resumed.json()).toMatchObject({ isDrained: false });
+    expect(await stateOf()).toBe("ready");
+
+    const unknown = await callAdmin(pathOf("http://elsewhere.test"), { method: "PUT" });
+    expect(unknown.status).toBe(404);
+    expect(await unknown.json()).toMatchObject({
+      error: { message: "There is no replica 'http://elsewhere.test'", param: "replica" },
+    });
+    expect((await callAdmin(pathOf(replicaId))).status).toBe(405);
+  });
+});
+
+const deed = (action: string, subject: string, details = "") =>
+  expect.objectContaining({ actor: "bootstrap", action, subject, details });
+
+test("what is done to pools, replicas and caches is in the audit log", async () => {
+  const gateway = await aGateway();
+  const pool = `/pools/${gateway.poolId}`;
+  const replicaId = gateway.upstream.endpointUrlOf(0);
+  const deeds = [
+    ["PUT", `${pool}/replicas/${encodeURIComponent(replicaId)}/drained`],
+    ["PUT", `${pool}/closed`],
+    ["DELETE", `${pool}/closed`],
+    ["POST", `/tenants/${gateway.tenantId}/cache/purge`],
+  ] as const;
+  for (const [method, path] of deeds) {
+    // oxlint-disable-next-line no-await-in-loop -- in this order
+    expect((await callAdmin(path, { method })).status).toBe(200);
+  }
+  const told: { entries: readonly object[] } = await (await callAdmin("/audit?limit=4")).json();
+  expect(told.entries).toEqual([
+    deed("cache.purge", gateway.tenantId),
+    deed("pool.open", gateway.poolId),
+    deed("pool.close", gateway.poolId),
+    deed("replica.drain", gateway.poolId, replicaId),
+  ]);
+});
+
 describe("GET /admin/v1/pools/{pool}/decisions", () => {
   test("gives what it takes to make every decision again, and nothing of prompts or secrets", async () => {
     const gateway = await aGateway();

@@ -36,6 +36,7 @@ async function describePool(c: Context<EdgeContext>): Promise<Response> {
 async function closePool(c: Context<EdgeContext>, isClosed: boolean): Promise<Response> {
   const poolId = await knownPoolOf(c);
   await c.env.POOLS.getByName(poolId).close(poolId, isClosed);
+  await note(c, isClosed ? "pool.close" : "pool.open", poolId);
   return c.json({ poolId, isClosed });
 }
 
@@ -49,7 +50,19 @@ async function drainReplica(c: Context<EdgeContext>, isDrained: boolean): Promis
   if (!isKnown) {
     throw unknownThing("replica", c.req.param("replica"));
   }
+  await note(c, isDrained ? "replica.drain" : "replica.resume", poolId, replicaId.data);
   return c.json({ poolId, replicaId: replicaId.data, isDrained });
+}
+
+/** Puts what was done into the audit log, behind the deed: the pool is not the Directory's. */
+async function note(
+  c: Context<EdgeContext>,
+  action: string,
+  subject: PoolId,
+  details = "",
+): Promise<void> {
+  const deed = { actor: c.var.actor, action, subject, details };
+  await c.env.DIRECTORY.getByName(DIRECTORY_NAME).note(deed);
 }
 
 /** Answers with a pool's log of decisions, a line each, from which they can be made again. */

@@ -11,7 +11,7 @@ import { unknownThing } from "../unknown-thing.ts";
 export async function purgeCache(c: Context<EdgeContext>): Promise<Response> {
   const tenantId = TenantId.safeParse(c.req.param("tenant"));
   const generation = tenantId.success
-    ? await c.env.DIRECTORY.getByName(DIRECTORY_NAME).purgeCache(tenantId.data)
+    ? await c.env.DIRECTORY.getByName(DIRECTORY_NAME).purgeCache(tenantId.data, c.var.actor)
     : undefined;
   if (generation === undefined) throw unknownThing("tenant", c.req.param("tenant"));
   return c.json({ generation });

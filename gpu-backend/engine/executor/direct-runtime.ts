@@ -83,17 +83,24 @@ export class DirectRuntime implements SegmentRuntime {
   async load(graph: SegmentGraph): Promise<Segment> {
     const session = await this.#createSession(graph.model);
     this.#sessions.push(session);
+    return this.#segmentOf(session, graph);
+  }
+
+  /** Takes of a graph only its names: a segment that held on to the rest would hold the weights once more. */
+  #segmentOf(session: number, names: Pick<SegmentGraph, "inputs" | "outputs">): Segment {
+    const { inputs: inputNames, outputs: outputNames } = names;
     const frame: CallFrame = {
-      inputNames: this.#namesOf(graph.inputs),
-      inputs: this.allocate(graph.inputs.length * POINTER_BYTES),
-      outputNames: this.#namesOf(graph.outputs),
-      outputs: this.allocate(graph.outputs.length * POINTER_BYTES),
+      inputNames: this.#namesOf(inputNames),
+      inputs: this.allocate(inputNames.length * POINTER_BYTES),
+      outputNames: this.#namesOf(outputNames),
+      outputs: this.allocate(outputNames.length * POINTER_BYTES),
     };
+    const [inputCount, outputCount] = [inputNames.length, outputNames.length];
     return {
       run: (inputs, outputs) => {
         assert(
-          inputs.length === graph.inputs.length && outputs.length === graph.outputs.length,
-          `a segment with inputs ${graph.inputs.join()} and outputs ${graph.outputs.join()} got a place for each`,
+          inputs.length === inputCount && outputs.length === outputCount,
+          `a segment with ${inputCount} inputs and ${outputCount} outputs got a place for each`,
         );
         return this.#run(session, frame, inputs, outputs);
       },

@@ -1,6 +1,13 @@
 import type { Batch } from "../batch.ts";
 import type { StepOutput } from "../step-output.ts";
 
+/** The blocks of a KV pool as bytes, `blockBytes` each. */
+export interface BlockBytes {
+  readonly blockBytes: number;
+  readBlock(block: number, target: Uint8Array): void;
+  writeBlock(block: number, source: Uint8Array): void;
+}
+
 /**
  * Runs steps of one model over its own paged KV pool.
  *
@@ -18,5 +25,7 @@ export interface Executor {
   readonly memory: { readonly weightBytes: number; readonly kvPoolBytes: number };
   /** Rejects when the batch breaks the limits or the runtime fails; the KV of its rows is then void. */
   run(batch: Batch): Promise<StepOutput>;
+  /** Its blocks as bytes, which may be copied between two steps. */
+  readonly kvPool: BlockBytes;
   close(): Promise<void>;
 }

@@ -1,7 +1,7 @@
-import type { Matrix } from "../model/load-model.ts";
+import type { Matrix } from "../model/matrix.ts";
 import { integerProductGraph } from "./integer-product-graph.ts";
 import { instantiateKernel } from "./kernel.ts";
-import { quantizeMatrix, type QuantizedMatrix } from "./quantize.ts";
+import { type QuantizedMatrix, type Quantizer, quantizeStretches } from "./quantize.ts";
 import { Region } from "./region.ts";
 import type { RowPlaces } from "./row-operations.ts";
 import type { Segment, SegmentRuntime } from "./segment-runtime.ts";
@@ -92,22 +92,33 @@ export class Int8Product {
     this.#spare = new Region(runtime, TILE_OUTPUTS * FLOAT_BYTES);
   }
 
-  /** Quantizes a matrix and copies it into the runtime's memory, for as long as that exists. */
-  async load(matrix: Matrix): Promise<Int8Matrix> {
+  /**
+   * Quantizes a matrix into the runtime's memory, where it stays for as long as that exists. No copy of it
+   * is made on the way, except where the runtime wants one of its own.
+   */
+  async load(matrix: Matrix, quantize: Quantizer = quantizeStretches): Promise<Int8Matrix> {
     const { inputs, outputs } = matrix;
-    const quantized = quantizeMatrix(matrix);
-    const packed = packWeights(quantized);
     const paddedOutputs = paddedOutputsOf(matrix);
-    const weights = this.#runtime.allocate(packed.byteLength);
+    const weightBytes = paddedOutputs * pairsOf(matrix) * 2;
+    const weights = this.#runtime.allocate(weightBytes);
     const scales = this.#runtime.allocate(paddedOutputs * FLOAT_BYTES);
-    const { buffer } = this.#runtime.memory;
-    new Int8Array(buffer, weights, packed.length).set(packed);
-    new Float32Array(buffer, scales, outputs).set(quantized.scales);
-    const byteLength = packed.byteLength + paddedOutputs * FLOAT_BYTES;
+    const { multipliesIntegers } = this.#runtime;
+    const whole = multipliesIntegers ? new Int8Array(outputs * inputs) : undefined;
+    for (const stretch of quantize(matrix, PADDED_OUTPUTS)) {
+      const { buffer } = this.#runtime.memory;
+      const packed = packWeights(stretch);
+      const { first } = stretch;
+      new Int8Array(buffer, weights + first * pairsOf(matrix) * 2, packed.length).set(packed);
+      new Float32Array(buffer, scales, outputs).set(stretch.scales, first);
+      whole?.set(stretch.values, first * inputs);
+    }
+    const byteLength = weightBytes + paddedOutputs * FLOAT_BYTES;
     const loaded = { inputs, outputs, weights, scales, byteLength };
-    if (!this.#runtime.multipliesIntegers) return loaded;
-    const segment = await this.#runtime.load(integerProductGraph(quantized));
-    return { ...loaded, byteLength: byteLength + quantized.values.byteLength, segment };
+    if (whole === undefined) return loaded;
+    const segment = await this.#runtime.load(
+      integerProductGraph({ inputs, outputs, values: whole }),
+    );
+    return { ...loaded, byteLength: byteLength + whole.byteLength, segment };
   }
 
   /**

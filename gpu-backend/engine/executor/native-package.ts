@@ -12,7 +12,7 @@ type Tensors = Record<string, Tensor>;
 
 /** A session of the documented API, whose runs are promises, or of the binding, whose runs are done at once. */
 export interface NativeSession {
-  run(feeds: Tensors, fetches: Tensors, options: object): unknown;
+  run(feeds: Tensors, fetches: Tensors, options: object): Promise<Tensors> | Tensors;
   release(): Promise<void> | void;
 }
 
@@ -37,7 +37,7 @@ interface Binding {
 
 interface BoundSession {
   loadModel(model: ArrayBufferLike, offset: number, byteLength: number, options: object): void;
-  run(feeds: Tensors, fetches: Tensors, options: object): unknown;
+  run(feeds: Tensors, fetches: Tensors, options: object): Tensors;
   dispose(): void;
 }
 

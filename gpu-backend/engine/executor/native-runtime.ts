@@ -1,6 +1,7 @@
 import type { Tensor } from "onnxruntime-web";
 import { assert } from "../../../src/base/assert.ts";
 import { multipliesExactly } from "./check-runtime.ts";
+import { freeTensors } from "./free-tensors.ts";
 import type { NativePackage, NativeSession } from "./native-package.ts";
 import { OwnMemory } from "./own-memory.ts";
 import {
@@ -80,12 +81,21 @@ export class NativeRuntime implements SegmentRuntime {
       executionProviders: [this.#provider],
     });
     this.#sessions.push(session);
-    // The result, a copy of each output, is dropped.
+    return this.#segmentOf(session, graph);
+  }
+
+  /** Holds on to a graph's names alone, and to none of its weights. */
+  #segmentOf(
+    session: NativeSession,
+    { inputs: inputNames, outputs: outputNames }: Pick<SegmentGraph, "inputs" | "outputs">,
+  ): Segment {
+    // Outputs are written in place; the result is a copy of each.
     return {
       run: (inputs, outputs): Promise<void> | void => {
-        const feeds = this.#tensorsAt(graph.inputs, inputs);
-        const running = session.run(feeds, this.#tensorsAt(graph.outputs, outputs), RUN_OPTIONS);
-        if (running instanceof Promise) return dropResult(running);
+        const feeds = this.#tensorsAt(inputNames, inputs);
+        const running = session.run(feeds, this.#tensorsAt(outputNames, outputs), RUN_OPTIONS);
+        if (running instanceof Promise) return running.then(freeTensors);
+        freeTensors(running);
       },
     };
   }
@@ -116,10 +126,6 @@ export class NativeRuntime implements SegmentRuntime {
     this.#tensors.set(place.address, { place, buffer, tensor });
     return tensor;
   }
-}
-
-async function dropResult(running: Promise<unknown>): Promise<void> {
-  await running;
 }
 
 function isSamePlace(a: TensorPlace, b: TensorPlace): boolean {

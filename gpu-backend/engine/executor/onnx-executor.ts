@@ -1,18 +1,26 @@
 import { assert } from "../../../src/base/assert.ts";
 import { type LoadedModel, loadModel } from "../model/load-model.ts";
-import { type KvPrecision, kvTokenBytes } from "../model/model-config.ts";
+import type { KvPrecision } from "../model/model-config.ts";
 import { ModelError } from "../model/model-error.ts";
 import type { Executor } from "./executor.ts";
 import { Int8Product } from "./int8-product.ts";
+import { KeptWeights } from "./kept-weights.ts";
 import { loadStages, type Precision } from "./load-stages.ts";
 import { candidatesFor, openRuntime, ORT_VERSION, type RuntimeKind } from "./open-runtime.ts";
+import {
+  embeddingValueBytesOf,
+  type MemoryPlan,
+  planMemory,
+  requireMemory,
+} from "./memory-plan.ts";
 import { RowOperations } from "./row-operations.ts";
+import { RowVariants } from "./row-variants.ts";
 import { refusalOf, type RuntimeChoice } from "./runtime-choice.ts";
 import { type ExecutorParts, StagedExecutor } from "./staged-executor.ts";
 
 /** What an executor is made of. */
 export interface OnnxExecutorOptions {
-  /** A directory in Hugging Face's layout, or a model that is loaded already. */
+  /** A directory in Hugging Face's layout, or a model that is open already and stays the caller's to close. */
   readonly model: string | LoadedModel;
   readonly precision: Precision;
   /** How keys and values are kept; absent: as `precision` says. */
@@ -28,6 +36,10 @@ export interface OnnxExecutorOptions {
   readonly runtimeKind?: RuntimeKind;
   /** Is told the kind of each stage before it runs, for whoever measures them. */
   readonly onStage?: ExecutorParts["onStage"];
+  /** Is told what will be taken before anything is. */
+  readonly onPlan?: ((plan: MemoryPlan) => void) | undefined;
+  /** Int8 weights are kept beside the checkpoint where they take at least so much. */
+  readonly keptBytesMin?: number;
 }
 
 /** An executor, and what there is to say about how it came up. */
@@ -39,37 +51,53 @@ export interface OnnxExecutor extends Executor {
   readonly eosTokenIds: readonly number[];
   /** Name and version of what runs the model. */
   readonly runtime: string;
+  readonly memoryPlan: MemoryPlan;
   /** Sentences for the operator, say that the machine made us take a slower way. */
   readonly notes: readonly string[];
 }
 
-const WEIGHT_BYTES: Readonly<Record<Precision, number>> = { f32: 4, int8: 1 };
-/** A wasm heap ends at 4 GiB; the rest is for a step's buffers and for copies made while loading. */
-const HEAP_BYTES_MAX = 3.5 * 2 ** 30;
+/** Quantizing fewer weights takes a moment; they are not worth a file. */
+const KEPT_BYTES_MIN = 32 << 20;
 
 /**
  * Loads a model and makes an executor on ONNX Runtime for WebAssembly, in this very thread: `run`
  * blocks it for the whole step. Throws a `ModelError` when the model cannot be served.
  */
 export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<OnnxExecutor> {
-  const { precision, blockTokens, blockCount, batchTokensMax } = options;
-  const kvPrecision = options.kvPrecision ?? precision;
+  const { blockCount, batchTokensMax, precision } = options;
   assert(blockCount >= 1 && batchTokensMax >= 1, "an executor has blocks and takes tokens");
   const refusal = refusalOf(options.runtime ?? "wasm", precision);
   if (refusal !== undefined) throw new ModelError(refusal);
-  const model = typeof options.model === "string" ? await loadModel(options.model) : options.model;
+  if (typeof options.model !== "string") return createFrom(options.model, options);
+  const model = await loadModel(options.model);
+  try {
+    return await createFrom(model, options);
+  } finally {
+    model.close();
+  }
+}
+
+async function createFrom(model: LoadedModel, options: OnnxExecutorOptions): Promise<OnnxExecutor> {
+  const { precision, blockTokens, blockCount, batchTokensMax } = options;
+  const kvPrecision = options.kvPrecision ?? precision;
   const { config, eosTokenIds } = model;
-  checkMemory(model, { ...options, kvPrecision });
+  const needs = { ...options, kvPrecision, embeddingValueBytes: embeddingValueBytesOf(model) };
+  const memoryPlan = planMemory(config, needs);
+  options.onPlan?.(memoryPlan);
+  requireMemory(memoryPlan, needs);
   const { runtime, kind, notes } = await openRuntime(
     candidatesFor(options.runtime ?? "wasm", precision).filter(
       (candidate) => candidate.kind === (options.runtimeKind ?? candidate.kind),
     ),
   );
+  const kept = openKeptWeights(model, options);
   try {
     const product = new Int8Product(runtime);
     const rows = new RowOperations(runtime);
-    const engines = { runtime, product, rows };
-    const { stages, weightBytes } = await loadStages(model, precision, engines);
+    const variants = new RowVariants(runtime);
+    const engines = { runtime, product, rows, variants };
+    const { stages, weightBytes } = await loadStages(model, precision, engines, kept?.quantize);
+    const modelRevision = kept?.finish() ?? model.revision();
     const executor = new StagedExecutor({
       config,
       ...engines,
@@ -83,15 +111,27 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
     });
     return Object.assign(executor, {
       precision,
-      revision: revisionOf(model, { precision, kvPrecision, kind }),
+      revision: revisionOf(modelRevision, { precision, kvPrecision, kind }),
       eosTokenIds,
+      memoryPlan,
       runtime: nameOf(kind),
-      notes,
+      notes: [...config.notes, ...notes, ...(kept?.notes ?? [])],
     });
   } catch (error) {
     await runtime.close();
     throw error;
+  } finally {
+    kept?.close();
   }
+}
+
+/** Int8 weights of an earlier start, or what makes some for the next; undefined where it does not pay. */
+function openKeptWeights(
+  model: LoadedModel,
+  { precision, keptBytesMin = KEPT_BYTES_MIN }: OnnxExecutorOptions,
+): KeptWeights | undefined {
+  if (precision === "f32" || model.files === undefined) return undefined;
+  return model.parameterCount < keptBytesMin ? undefined : new KeptWeights(model, model.files);
 }
 
 /**
@@ -99,7 +139,7 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
  * name, since engines that knew no other gave it none.
  */
 function revisionOf(
-  model: LoadedModel,
+  modelRevision: string,
   {
     precision,
     kvPrecision,
@@ -111,7 +151,7 @@ function revisionOf(
   },
 ): string {
   const kv = kvPrecision === "f32" ? "" : `/kv-${kvPrecision}`;
-  const revision = `${model.revision}/${precision}${kv}`;
+  const revision = `${modelRevision}/${precision}${kv}`;
   if (precision === "int8") return revision;
   if (kind === "webgpu") return `${revision}/webgpu`;
   return isNative(kind) ? `${revision}/native` : revision;
@@ -125,26 +165,4 @@ function nameOf(kind: RuntimeKind): string {
 
 function isNative(kind: RuntimeKind): boolean {
   return kind === "native" || kind === "native-public";
-}
-
-/** Fails early and in words where the heap would run out after a long start. */
-function checkMemory(
-  model: LoadedModel,
-  options: OnnxExecutorOptions & { readonly kvPrecision: KvPrecision },
-): void {
-  const { config } = model;
-  // The embedding's rows stay f32; where it is the output matrix too, that is a copy of its own.
-  const lookedUp = model.embedding.values.length;
-  const multiplied = model.parameterCount - (config.tiedEmbeddings ? 0 : lookedUp);
-  const weightBytes = lookedUp * WEIGHT_BYTES.f32 + multiplied * WEIGHT_BYTES[options.precision];
-  const kvPoolBytes =
-    kvTokenBytes(config, options.kvPrecision) * options.blockTokens * options.blockCount;
-  if (weightBytes + kvPoolBytes < HEAP_BYTES_MAX) return;
-  throw new ModelError(
-    `The model needs ${toMebibytes(weightBytes)} MiB for weights and ${toMebibytes(kvPoolBytes)} MiB for ${options.blockCount} KV blocks, but a wasm heap holds ${toMebibytes(HEAP_BYTES_MAX)} MiB; take fewer blocks, int8, or another engine`,
-  );
-}
-
-function toMebibytes(byteLength: number): number {
-  return Math.ceil(byteLength / 2 ** 20);
 }

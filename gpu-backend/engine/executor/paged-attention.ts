@@ -1,6 +1,8 @@
 import { assert } from "../../../src/base/assert.ts";
 import type { KvPrecision, ModelConfig } from "../model/model-config.ts";
+import { rotaryFrequencies } from "../model/rotary-frequencies.ts";
 import { instantiateKernel } from "./kernel.ts";
+import { KvPool } from "./kv-pool.ts";
 import { positionCountOf } from "./pack-batch.ts";
 import type { SegmentRuntime } from "./segment-runtime.ts";
 
@@ -79,6 +81,7 @@ export interface KvPoolOptions {
 /** The paged KV pool of a model, and attention over it by our own kernel. */
 export class PagedAttention {
   readonly kvPoolBytes: number;
+  readonly pool: KvPool;
   readonly #kernel: AttentionKernel;
   /** One for each layer. */
   readonly #pools: readonly { readonly keys: number; readonly values: number }[];
@@ -118,6 +121,7 @@ export class PagedAttention {
       values: runtime.allocate(poolBytes),
     }));
     this.kvPoolBytes = 2 * layerCount * poolBytes;
+    this.pool = new KvPool(runtime.memory, this.#pools, kernel.blockByteLength());
 
     const positionCount = positionCountOf({ contextTokens, ...limits });
     const table = rotaryTable(config, positionCount);
@@ -152,22 +156,17 @@ export class PagedAttention {
   }
 }
 
-/**
- * Cosines, then sines of the first positions: one of each for every pair of a head's dimensions.
- *
- * Angles are rounded to f32 on the way as transformers does: at high positions that moves them by
- * more than the rounding of the results, and it is what the model was trained with.
- */
+/** Cosines, then sines of the first positions: one of each for every pair of a head's dimensions. */
 export function rotaryTable(config: ModelConfig, positionCount: number): Float32Array {
   const half = config.headDimensions / 2;
+  const { frequencies, factor } = rotaryFrequencies(config);
   const table = new Float32Array(positionCount * config.headDimensions);
   for (let pair = 0; pair < half; pair++) {
-    const power = Math.fround(config.ropeTheta ** Math.fround(pair / half));
-    const frequency = Math.fround(1 / power);
+    const frequency = frequencies[pair] ?? 0;
     for (let position = 0; position < positionCount; position++) {
       const angle = Math.fround(position * frequency);
-      table[position * config.headDimensions + pair] = Math.cos(angle);
-      table[position * config.headDimensions + half + pair] = Math.sin(angle);
+      table[position * config.headDimensions + pair] = factor * Math.cos(angle);
+      table[position * config.headDimensions + half + pair] = factor * Math.sin(angle);
     }
   }
   return table;

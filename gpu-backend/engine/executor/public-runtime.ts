@@ -48,14 +48,22 @@ export class PublicRuntime implements SegmentRuntime {
   async load(graph: SegmentGraph): Promise<Segment> {
     const session = await ort.InferenceSession.create(graph.model, SESSION_OPTIONS);
     this.#sessions.push(session);
+    return this.#segmentOf(session, graph);
+  }
+
+  /** Holds on to a graph's names alone, and to none of its weights. */
+  #segmentOf(
+    session: ort.InferenceSession,
+    { inputs: inputNames, outputs: outputNames }: Pick<SegmentGraph, "inputs" | "outputs">,
+  ): Segment {
     return {
       run: async (inputs, outputs) => {
         const feeds: Record<string, ort.Tensor> = {};
-        for (const [index, name] of graph.inputs.entries()) {
+        for (const [index, name] of inputNames.entries()) {
           feeds[name] = toTensor(this.memory, placeAt(inputs, index));
         }
         const fetches = await session.run(feeds, { logSeverityLevel: LOG_FATAL });
-        for (const [index, name] of graph.outputs.entries()) {
+        for (const [index, name] of outputNames.entries()) {
           const place = placeAt(outputs, index);
           const result = fetches[name]?.data;
           assert(

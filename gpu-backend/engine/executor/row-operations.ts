@@ -3,7 +3,6 @@ import type { SegmentRuntime } from "./segment-runtime.ts";
 
 /** The exports of `gpu-backend/kernels/row-operations.ts`; addresses are bytes in its memory. */
 interface RowKernel {
-  embed(tokens: number, rowCount: number, table: number, columns: number, results: number): void;
   add(sums: number, values: number, rowCount: number, columns: number): void;
   normalize(
     rows: number,
@@ -30,7 +29,6 @@ export class RowOperations {
   constructor(runtime: SegmentRuntime) {
     this.#runtime = runtime;
     this.#kernel = instantiateKernel<RowKernel>("row-operations", runtime.memory, [
-      "embed",
       "add",
       "normalize",
       "gate",
@@ -43,11 +41,6 @@ export class RowOperations {
     const address = this.#runtime.allocate(byteLength);
     new Float32Array(this.#runtime.memory.buffer, address, values.length).set(values);
     return { address, byteLength };
-  }
-
-  /** Copies the row of each token. */
-  embed(table: LoadedFloats, rows: RowPlaces, columns: number): void {
-    this.#kernel.embed(rows.input, rows.rowCount, table.address, columns, rows.output);
   }
 
   /** Adds rows to those at `output`. */

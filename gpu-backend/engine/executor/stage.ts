@@ -1,4 +1,4 @@
-import type { Matrix } from "../model/load-model.ts";
+import type { Matrix } from "../model/matrix.ts";
 import type { ModelConfig } from "../model/model-config.ts";
 import type { SegmentGraph } from "./segment-runtime.ts";
 
@@ -13,7 +13,6 @@ export interface Norm {
  * states for graphs, which must not write what they read.
  */
 export type BufferName =
-  | "tokens"
   | "hidden"
   | "hidden2"
   | "normalized"
@@ -35,14 +34,25 @@ export type StagePlan =
       readonly input: BufferName;
       readonly output: BufferName;
     }
-  /** Looks each token's row up: from `tokens` to `hidden`. */
-  | { readonly kind: "embed"; readonly table: Matrix }
+  /** Looks each token's row up, times `scale`: to `hidden`. */
+  | { readonly kind: "embed"; readonly table: Matrix; readonly scale: number }
   /** Adds rows to `hidden`. */
   | { readonly kind: "add"; readonly input: BufferName }
   /** From `hidden` to `normalized`. */
   | { readonly kind: "norm"; readonly norm: Norm }
   /** SiLU(gate) × up: from `gateAndUp` to `activated`. */
   | { readonly kind: "gate" }
+  /** The same with GELU by tanh. */
+  | { readonly kind: "gelu-gate" }
+  /** Adds a vector to each row, in place. */
+  | { readonly kind: "bias"; readonly buffer: BufferName; readonly values: Float32Array }
+  /** RMS norms of each head's query and key, in place in `qkv`; a vector has the dimensions of a head. */
+  | {
+      readonly kind: "head-norms";
+      readonly query: Float32Array;
+      readonly key: Float32Array;
+      readonly epsilon: number;
+    }
   /** Rotates and stores a layer's keys and values and attends to them: from `qkv` to `attended`. */
   | { readonly kind: "attention"; readonly layer: number }
   /**
@@ -56,11 +66,10 @@ export type StagePlan =
    */
   | { readonly kind: "split" };
 
-/** Columns of each buffer; tokens are i32, all others f32. */
+/** Columns of each buffer; all are f32. */
 export function bufferColumns(config: ModelConfig): Readonly<Record<BufferName, number>> {
   const { hiddenSize, mlpSize, headCount, kvHeadCount, headDimensions } = config;
   return {
-    tokens: 1,
     hidden: hiddenSize,
     hidden2: hiddenSize,
     normalized: hiddenSize,

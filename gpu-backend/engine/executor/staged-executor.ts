@@ -3,6 +3,7 @@ import type { Batch } from "../batch.ts";
 import type { KvPrecision, ModelConfig } from "../model/model-config.ts";
 import type { StepOutput } from "../step-output.ts";
 import type { Executor } from "./executor.ts";
+import type { KvPool } from "./kv-pool.ts";
 import type { Stage, StageEngines } from "./load-stages.ts";
 import { packBatch, type PackedBatch, type PackedSpan } from "./pack-batch.ts";
 import { type AttentionSpan, PagedAttention } from "./paged-attention.ts";
@@ -15,7 +16,7 @@ const ELEMENT_BYTES = 4;
 
 /** What stages work on that always work on the same. */
 const BUFFERS = {
-  embed: ["tokens", "hidden"],
+  embed: ["hidden"],
   norm: ["hidden", "normalized"],
   gate: ["gateAndUp", "activated"],
   attention: ["qkv", "attended"],
@@ -56,6 +57,7 @@ export class StagedExecutor implements Executor {
   readonly blockCount: number;
   readonly batchTokensMax: number;
   readonly memory: { readonly weightBytes: number; readonly kvPoolBytes: number };
+  readonly kvPool: KvPool;
 
   readonly #engines: StageEngines;
   readonly #stages: readonly Stage[];
@@ -83,6 +85,7 @@ export class StagedExecutor implements Executor {
     this.#onStage = parts.onStage;
     this.#lastLayer = config.layerCount - 1;
     this.#attention = new PagedAttention(runtime, config, parts);
+    this.kvPool = this.#attention.pool;
     this.memory = { weightBytes: parts.weightBytes, kvPoolBytes: this.#attention.kvPoolBytes };
     this.#columns = bufferColumns(config);
     const rows = (columns: number) => new Region(runtime, batchTokensMax * columns * ELEMENT_BYTES);
@@ -116,7 +119,6 @@ export class StagedExecutor implements Executor {
   }
 
   #begin(packed: PackedBatch): Step {
-    this.#buffer("tokens").setInts(packed.tokens);
     this.#positions.setInts(packed.positions);
     this.#slots.setInts(packed.slots);
     this.#blockIds.setInts(packed.blockIds);
@@ -158,8 +160,9 @@ export class StagedExecutor implements Executor {
         return this.#engines.product.multiply(stage.matrix, step.rowCount, input, output);
       }
       case "embed": {
-        const places = this.#rowPlaces("tokens", "hidden", step);
-        return this.#engines.rows.embed(stage.table, places, this.#columns.hidden);
+        const { tokens } = step.packed;
+        const rows = this.#buffer("hidden").floats(tokens.length * this.#columns.hidden);
+        return stage.table.lookUp(tokens, rows);
       }
       case "add":
         return this.#engines.rows.add(
@@ -173,6 +176,10 @@ export class StagedExecutor implements Executor {
       case "gate": {
         const places = this.#rowPlaces("gateAndUp", "activated", step);
         return this.#engines.rows.gate(places, this.#columns.activated);
+      }
+      case "variant": {
+        const addresses = stage.buffers.map((name) => this.#buffer(name).address);
+        return stage.run(addresses, step.rowCount);
       }
       case "attention":
         return this.#attend(stage.layer, step);
@@ -272,7 +279,6 @@ export class StagedExecutor implements Executor {
 
   #place(name: BufferName, rowCount: number): TensorPlace {
     const { address } = this.#buffer(name);
-    if (name === "tokens") return { type: "int32", address, shape: [rowCount] };
     return { type: "float32", address, shape: [rowCount, this.#columns[name]] };
   }
 }
@@ -285,6 +291,7 @@ function buffersOf(stage: Stage): readonly BufferName[] {
   if (stage.kind === "graph") return [...stage.inputs, ...stage.outputs];
   if (stage.kind === "product") return [stage.input, stage.output];
   if (stage.kind === "add") return [stage.input, "hidden"];
+  if (stage.kind === "variant") return stage.buffers;
   return stage.kind === "pick" ? [stage.buffer] : BUFFERS[stage.kind];
 }
 

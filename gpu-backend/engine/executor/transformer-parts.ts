@@ -1,6 +1,7 @@
-import type { LayerWeights, Matrix } from "../model/load-model.ts";
+import type { LayerWeights } from "../model/load-model.ts";
+import { type Matrix, stackMatrices } from "../model/matrix.ts";
 import type { ModelConfig } from "../model/model-config.ts";
-import { stackMatrices, transposeMatrix } from "./matrices.ts";
+import { transposeMatrix } from "./matrices.ts";
 import { OnnxGraph } from "./onnx-writer.ts";
 import { bufferColumns, type BufferName, type Norm, type StagePlan } from "./stage.ts";
 
@@ -17,8 +18,7 @@ export function graphStage(
   const graph = new OnnxGraph();
   const columns = bufferColumns(config);
   for (const name of inputs) {
-    if (name === "tokens") graph.input(name, "int32", ["N"]);
-    else graph.input(name, "float32", ["N", columns[name]]);
+    graph.input(name, "float32", ["N", columns[name]]);
   }
   build(graph);
   for (const name of outputs) graph.output(name, "float32", ["N", columns[name]]);
@@ -35,28 +35,22 @@ export function gateAndUpMatrix({ gate, up }: LayerWeights): Matrix {
   return stackMatrices([gate, up]);
 }
 
-/** Adds the product of rows with an f32 matrix, under the name `output`. */
+/** Adds the product of rows with an f32 matrix, plus a bias if there is one, under the name `output`. */
 export function applyProduct(
   graph: OnnxGraph,
   input: string,
-  matrix: Matrix,
+  { matrix, bias }: { readonly matrix: Matrix; readonly bias?: Float32Array | undefined },
   output: string,
 ): void {
   const shape = [matrix.inputs, matrix.outputs];
   const weights = graph.constant("float32", shape, transposeMatrix(matrix));
-  graph.apply("MatMul", [input, weights], { outputs: [output] });
-}
-
-/** Adds the look-up of each token's row of the embedding, under the name `output`. */
-export function applyEmbedding(
-  graph: OnnxGraph,
-  tokens: string,
-  embedding: Matrix,
-  output: string,
-): void {
-  const shape = [embedding.outputs, embedding.inputs];
-  const table = graph.constant("float32", shape, embedding.values);
-  graph.apply("Gather", [table, tokens], { outputs: [output] });
+  if (bias === undefined) {
+    graph.apply("MatMul", [input, weights], { outputs: [output] });
+    return;
+  }
+  const product = graph.apply("MatMul", [input, weights]);
+  const addend = graph.constant("float32", [bias.length], bias);
+  graph.apply("Add", [product, addend], { outputs: [output] });
 }
 
 /** Adds an RMS norm of each row, under the name `output`. */
@@ -85,11 +79,11 @@ export function applySumAndNorm(
   });
 }
 
-/** Adds SiLU(gate) × up under the name `output`; a row holds a gate and, behind it, its up. */
+/** Adds the activated gate times up under the name `output`; a row holds a gate and, behind it, its up. */
 export function applyGate(
   graph: OnnxGraph,
   gateAndUp: string,
-  mlpSize: number,
+  { mlpSize, activation }: Pick<ModelConfig, "mlpSize" | "activation">,
   output: string,
 ): void {
   const sizes = graph.constant("int64", [2], BigInt64Array.of(BigInt(mlpSize), BigInt(mlpSize)));
@@ -97,10 +91,24 @@ export function applyGate(
     attributes: { axis: { kind: "integer", value: -1 } },
     outputs: ["gate", "up"],
   });
+  const slope = activation === "silu" ? "gate" : applyGeluSlope(graph, "gate");
   // ONNX Runtime fuses these two into one operator.
-  const activated = graph.apply("Mul", ["gate", graph.apply("Sigmoid", ["gate"])]);
+  const activated = graph.apply("Mul", ["gate", graph.apply("Sigmoid", [slope])]);
   graph.apply("Mul", [activated, "up"], { outputs: [output] });
 }
+
+/** GELU by tanh is x × sigmoid of this: half of 1 + tanh(u) is the sigmoid of 2u. */
+function applyGeluSlope(graph: OnnxGraph, input: string): string {
+  const scalar = (value: number) => graph.constant("float32", [1], Float32Array.of(value));
+  const square = graph.apply("Mul", [input, input]);
+  const cubic = graph.apply("Mul", [square, scalar(GELU_CUBIC)]);
+  const factor = graph.apply("Add", [cubic, scalar(1)]);
+  const inner = graph.apply("Mul", [input, factor]);
+  return graph.apply("Mul", [inner, scalar(2 * Math.sqrt(2 / Math.PI))]);
+}
+
+/** Of the approximation of GELU that Hendrycks and Gimpel give. */
+const GELU_CUBIC = 0.044715;
 
 function normWeights(graph: OnnxGraph, { weights }: Norm): string {
   return graph.constant("float32", [weights.length], weights);

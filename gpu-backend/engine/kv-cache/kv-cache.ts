@@ -2,44 +2,17 @@ import { assert } from "../../../src/base/assert.ts";
 import type { BlockChain } from "./block-chain.ts";
 import { type Holding, Holdings } from "./holdings.ts";
 import { type KvEvent, KvEventLog } from "./kv-event-log.ts";
-import { KvShares, type KvSharesOptions } from "./kv-shares.ts";
+import type { KvAdmission, KvCacheOptions } from "./kv-admission.ts";
+import { KvShares } from "./kv-shares.ts";
+import { TierLookup, type TierRange } from "./kv-tier.ts";
 import { PrefixCache } from "./prefix-cache.ts";
 import { type PrefixChanges, PrefixNames } from "./prefix-names.ts";
-import {
-  countAdmission,
-  NO_PREFIX_STATISTICS,
-  type PrefixStatistics,
-} from "./prefix-statistics.ts";
-
-export interface KvCacheOptions {
-  readonly blockCount: number;
-  readonly blockTokens: number;
-  /** Without it nothing is hashed, registered, hit or counted. */
-  readonly prefixCache: boolean;
-  /** None unless given: the pool is everybody's. */
-  readonly shares?: KvSharesOptions;
-  /** Keeps what changes in the prefix cache until `takeEvents`. Nothing is kept unless given. */
-  readonly logsEvents?: boolean;
-}
-
-/** One sequence that asks for the blocks of all its known tokens. */
-export interface KvAdmission {
-  readonly id: string;
-  /** Whose share the blocks count against. Its chain is in a namespace that is the tenant's alone. */
-  readonly tenant: string;
-  readonly chain: BlockChain;
-  readonly knownTokens: number;
-  /** False: nothing is hit or counted, though what is computed is offered to others. */
-  readonly readsCache: boolean;
-  /** Blocks that must stay free, so that those who run can grow. */
-  readonly reservedBlocks: number;
-  /** True when the sequence was admitted before and preempted: its hits are its own. */
-  readonly isResumed: boolean;
-}
+import { countAdmission, NO_PREFIX_STATISTICS } from "./prefix-statistics.ts";
+import type { PrefixStatistics } from "./prefix-statistics.ts";
 
 /** A log this much longer than what it describes is shortened, which costs as much as it has. */
 const EVENTS_PER_BLOCK_MAX = 2;
-const NO_SHARES: KvSharesOptions = { shareCount: 1, isolation: "borrow" };
+const NO_SHARES = { shareCount: 1, isolation: "borrow" } as const;
 
 /**
  * Gives sequences their blocks: hits first, then the least recently used free ones.
@@ -55,6 +28,7 @@ export class KvCache {
   readonly #prefixes: PrefixCache;
   readonly #names = new PrefixNames();
   readonly #isCaching: boolean;
+  readonly #tier: TierLookup;
   readonly #holdings = new Holdings();
   #statistics = NO_PREFIX_STATISTICS;
 
@@ -74,6 +48,7 @@ export class KvCache {
         if (event.kind === "all-cleared") this.#names.clear();
       },
     });
+    this.#tier = new TierLookup(options.tier, this.#prefixes);
   }
 
   get blockCount(): number {
@@ -94,9 +69,17 @@ export class KvCache {
     return this.#statistics;
   }
 
-  /** How many leading tokens an admission would find now. Changes and counts nothing. */
+  /** Leading tokens that an admission would find now, in the pool or near. Changes and counts nothing. */
   hitTokens(chain: BlockChain, knownTokens: number): number {
-    return this.hitBlocks(chain, knownTokens).length * this.blockTokens;
+    const hits = this.#findHits(chain, knownTokens).length;
+    const near = this.#tier.nearHashes(chain, this.#behind(hits, knownTokens));
+    return (hits + near.length) * this.blockTokens;
+  }
+
+  /** The hashes that a sequence would hit if they were fetched; none where that takes longer than computing. */
+  farHashes(chain: BlockChain, knownTokens: number): readonly string[] {
+    const { length: hits } = this.#findHits(chain, knownTokens);
+    return this.#tier.farHashes(chain, this.#behind(hits, knownTokens));
   }
 
   /** The blocks that an admission would find now, in order. Changes and counts nothing. */
@@ -151,16 +134,17 @@ export class KvCache {
       // Whoever hits a block may have names for it that those who computed it had not.
       this.#names.add(chain.hashAt(index), chain.namesAt(index));
     }
-    const holding: Holding = { share, chain, blocks: hits, confirmedBlocks: hits.length };
+    const hitCount = hits.length;
+    const holding: Holding = { share, chain, blocks: hits, confirmedBlocks: hitCount };
     this.#holdings.add(id, holding);
-    this.#takeBlocks(holding, newBlocks);
+    if (readsCache) this.#load(holding, knownTokens);
+    this.#takeBlocks(holding, hitCount + newBlocks - holding.blocks.length);
     const hitTokens = holding.confirmedBlocks * this.blockTokens;
+    const loadedTokens = hitTokens - hitCount * this.blockTokens;
     if (this.#isCaching && readsCache) {
-      this.#statistics = countAdmission(this.#statistics, {
-        queriedTokens: knownTokens,
-        hitTokens,
-        isResumed: admission.isResumed,
-      });
+      const { isResumed } = admission;
+      const counted = { queriedTokens: knownTokens, hitTokens, loadedTokens, isResumed };
+      this.#statistics = countAdmission(this.#statistics, counted);
     }
     return hitTokens;
   }
@@ -174,15 +158,22 @@ export class KvCache {
     return true;
   }
 
+  /** Gives back the blocks behind those of `tokens`: what they were taken for was not computed for good. */
+  trim(id: string, tokens: number): void {
+    const holding = this.#holdings.of(id);
+    const keptBlocks = this.#blocksFor(tokens);
+    assert(keptBlocks >= holding.confirmedBlocks, `Sequence ${id} keeps what is confirmed`);
+    for (const block of holding.blocks.splice(keptBlocks).toReversed()) {
+      this.#shares.release(block, false);
+    }
+  }
+
   /**
    * Whether so many more tokens would not fit into the tenant's own share, however much of the pool is
    * free: then nobody else has to wait behind them. False where the pool is everybody's.
    */
   exceedsShare(tenant: string, tokens: number): boolean {
-    if (this.#shares.shareBlocks === this.blockCount) return false;
-    const share = this.#shares.findShare(tenant);
-    if (share === undefined) return true;
-    return this.#shares.heldBlocks(share) + this.#blocksFor(tokens) > this.#shares.shareBlocks;
+    return this.#shares.wouldExceed(tenant, this.#blocksFor(tokens));
   }
 
   /** Whether blocks that one holder gives back can become another's: it is of one share with it, or borrows. */
@@ -196,27 +187,22 @@ export class KvCache {
     if (!this.#isCaching) return;
     const holding = this.#holdings.of(id);
     const fullBlocks = Math.floor(computedTokens / this.blockTokens);
-    for (const block of holding.blocks.slice(holding.confirmedBlocks, fullBlocks)) {
-      const hash = holding.chain.hashAt(holding.confirmedBlocks);
-      this.#prefixes.register(hash, block);
-      this.#names.add(hash, holding.chain.namesAt(holding.confirmedBlocks));
-      holding.confirmedBlocks += 1;
-    }
+    while (holding.confirmedBlocks < fullBlocks) this.#registerNext(holding);
   }
 
   /** The physical blocks of the first `tokens` tokens, in order. */
   blockTable(id: string, tokens: number): Int32Array {
     const { blocks } = this.#holdings.of(id);
-    const tableBlocks = this.#blocksFor(tokens);
-    assert(tableBlocks <= blocks.length, `Sequence ${id} lacks blocks for ${tokens} tokens`);
-    return Int32Array.from(blocks.slice(0, tableBlocks));
+    const count = this.#blocksFor(tokens);
+    assert(count <= blocks.length, `Sequence ${id} lacks blocks for ${tokens} tokens`);
+    return Int32Array.from(blocks.slice(0, count));
   }
 
   /** Gives all blocks back, the last one first: a sequence's tail is evicted before its head. */
   release(id: string): void {
-    for (const block of this.#holdings.remove(id).blocks.toReversed()) {
-      this.#shares.release(block, this.#prefixes.has(block));
-    }
+    const { blocks } = this.#holdings.remove(id);
+    this.#tier.released(blocks);
+    for (const block of blocks.toReversed()) this.#shares.release(block, this.#prefixes.has(block));
   }
 
   /** Like `release`, but nobody may hit these blocks again: their content is not trusted. */
@@ -230,6 +216,7 @@ export class KvCache {
     if (this.usedBlocks > 0) return false;
     this.#prefixes.clear();
     this.#shares.clear();
+    this.#tier.clear();
     return true;
   }
 
@@ -262,9 +249,7 @@ export class KvCache {
     assert(this.#isCaching || this.#prefixes.blockCount === 0, "Without caching nothing is cached");
   }
 
-  #blocksFor(tokens: number): number {
-    return Math.ceil(tokens / this.blockTokens);
-  }
+  readonly #blocksFor = (tokens: number): number => Math.ceil(tokens / this.blockTokens);
 
   /** The last token is never hit: its logits are wanted. */
   #hitBlocksMax(knownTokens: number): number {
@@ -276,9 +261,37 @@ export class KvCache {
     return this.#prefixes.findPrefix(chain, this.#hitBlocksMax(knownTokens));
   }
 
+  /** Where below the pool there may be something for a sequence: nowhere without caching. */
+  #behind(hitBlocks: number, knownTokens: number): TierRange {
+    const blocksMax = this.#isCaching ? this.#hitBlocksMax(knownTokens) : 0;
+    return { startBlock: hitBlocks, blocksMax };
+  }
+
+  /** Takes blocks for what is near one by one, so that what each evicts finds room for itself below. */
+  #load(holding: Holding, knownTokens: number): void {
+    const range = this.#behind(holding.blocks.length, knownTokens);
+    for (const hash of this.#tier.nearHashes(holding.chain, range)) {
+      const fill = this.#tier.take(hash);
+      if (fill === undefined) return;
+      this.#takeBlocks(holding, 1);
+      fill(this.#registerNext(holding));
+    }
+  }
+
+  /** Lets the next block of a holder be hit, and returns it. */
+  #registerNext(holding: Holding): number {
+    const block = holding.blocks[holding.confirmedBlocks];
+    assert(block !== undefined, "Only blocks that are held are registered");
+    const hash = holding.chain.hashAt(holding.confirmedBlocks);
+    this.#prefixes.register(hash, block);
+    this.#names.add(hash, holding.chain.namesAt(holding.confirmedBlocks++));
+    return block;
+  }
+
   #takeBlocks(holding: Holding, count: number): void {
     for (let taken = 0; taken < count; taken++) {
       const block = this.#shares.take(holding.share);
+      this.#tier.evicted(block);
       this.#prefixes.forget(block);
       holding.blocks.push(block);
     }

@@ -91,6 +91,13 @@ export class KvShares {
     return this.#owned(share) - this.#pool.freeBlocksIn(share);
   }
 
+  /** Whether so many more blocks would not fit into a tenant's own share; never where there is but one. */
+  wouldExceed(tenant: string, blocks: number): boolean {
+    if (this.shareBlocks === this.blockCount) return false;
+    const share = this.findShare(tenant);
+    return share === undefined || this.heldBlocks(share) + blocks > this.shareBlocks;
+  }
+
   /** Whether some of its blocks are borrowed, so that others may take them. */
   isOverdrawn(share: number): boolean {
     return this.#owned(share) > this.shareBlocks;

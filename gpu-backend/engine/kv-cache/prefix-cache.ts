@@ -27,6 +27,13 @@ export class PrefixCache {
     return this.#hashByBlock.has(block);
   }
 
+  /** The hash that nobody could hit any more without this block; `undefined` if there is a copy, or none. */
+  onlyHashOf(block: number): string | undefined {
+    const hash = this.#hashByBlock.get(block);
+    if (hash === undefined || this.#blocksByHash.get(hash)?.size !== 1) return undefined;
+    return hash;
+  }
+
   /** A block with this hash, the copy registered first. */
   find(hash: string): number | undefined {
     return this.#blocksByHash.get(hash)?.values().next().value;

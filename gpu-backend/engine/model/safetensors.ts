@@ -1,17 +1,14 @@
-import type { FileHandle } from "node:fs/promises";
 import * as z from "zod";
+import { BYTES_PER_ELEMENT, type ElementType, isElementType } from "./element-types.ts";
 import { ModelError } from "./model-error.ts";
 import { parseJson } from "./parse-json.ts";
-
-const BYTES_PER_ELEMENT = { F16: 2, BF16: 2, F32: 4 } as const;
-type ElementType = keyof typeof BYTES_PER_ELEMENT;
+import { WeightFile } from "./weight-file.ts";
 
 const LENGTH_BYTES = 8;
-/** The format's own limit. */
-const HEADER_BYTES_MAX = 100_000_000;
+/** The format allows 100 MB; a hundred thousand tensors take a tenth of this. */
+const HEADER_BYTES_MAX = 16 << 20;
+const TENSORS_MAX = 100_000;
 const DIMENSIONS_MAX = 8;
-/** One read of the operating system takes less than 2 GiB. */
-const READ_BYTES_MAX = 1 << 30;
 
 const Entry = z.object({
   dtype: z.string().max(16),
@@ -20,94 +17,105 @@ const Entry = z.object({
 });
 type Entry = z.infer<typeof Entry>;
 
+/** Where a tensor lies. */
+export interface TensorPlace {
+  readonly file: WeightFile;
+  readonly name: string;
+  readonly type: ElementType;
+  readonly shape: readonly number[];
+  /** Position of its first byte in the file. */
+  readonly position: number;
+  readonly byteLength: number;
+}
+
 /**
- * An open safetensors file: its header is read and checked, its tensors are read on demand.
+ * An open safetensors file, whose header is read and checked.
  *
  * The header comes from a stranger, so nothing in it is believed: every tensor must lie inside the
  * file, have exactly the bytes of its shape, and overlap no other.
  */
 export class SafetensorsFile {
-  readonly #file: FileHandle;
-  readonly #path: string;
+  readonly file: WeightFile;
+  /** The header's bytes as they are, which say a lot about what file this is. */
+  readonly header: Uint8Array;
   readonly #entries: ReadonlyMap<string, Entry>;
   readonly #firstByte: number;
 
-  private constructor(
-    file: FileHandle,
-    path: string,
-    entries: ReadonlyMap<string, Entry>,
-    firstByte: number,
-  ) {
-    this.#file = file;
-    this.#path = path;
-    this.#entries = entries;
-    this.#firstByte = firstByte;
-  }
-
-  /** Reads the header of an open file, which stays the caller's to close. Throws a `ModelError`. */
-  static async open(file: FileHandle, path: string): Promise<SafetensorsFile> {
-    const { size } = await file.stat();
-    if (size < LENGTH_BYTES) {
-      throw new ModelError(`${path} has ${size} bytes, too few for a safetensors file`);
+  /** Opens a file and reads its header. Throws a `ModelError`, with nothing left open. */
+  constructor(path: string) {
+    this.file = new WeightFile(path);
+    try {
+      this.header = readHeader(this.file);
+      this.#firstByte = LENGTH_BYTES + this.header.byteLength;
+      this.#entries = parseHeader(this.header, path);
+      checkExtents(this.#entries, this.file.byteLength - this.#firstByte, path);
+    } catch (error) {
+      this.file.close();
+      throw error;
     }
-    const length = (await readBytes(file, path, 0, LENGTH_BYTES)).readBigUInt64LE();
-    const headerBytesMax = Math.min(HEADER_BYTES_MAX, size - LENGTH_BYTES);
-    if (length > BigInt(headerBytesMax)) {
-      throw new ModelError(
-        `${path}: the header claims ${length} bytes, but at most ${headerBytesMax} are possible; the file is cut off or no safetensors file`,
-      );
-    }
-    const headerBytes = Number(length);
-    const header = await readBytes(file, path, LENGTH_BYTES, headerBytes);
-    const firstByte = LENGTH_BYTES + headerBytes;
-    const entries = parseHeader(header.toString("utf8"), path);
-    checkExtents(entries, size - firstByte, path);
-    return new SafetensorsFile(file, path, entries, firstByte);
   }
 
   get names(): Iterable<string> {
     return this.#entries.keys();
   }
 
-  /** Reads one tensor as f32, row-major. Throws a `ModelError` if it is absent or has another shape. */
-  async read(name: string, shape: readonly number[]): Promise<Float32Array> {
+  has(name: string): boolean {
+    return this.#entries.has(name);
+  }
+
+  /** Finds a tensor. Throws a `ModelError` if it is absent, or of another shape or a type that is not read. */
+  find(name: string, shape: readonly number[]): TensorPlace {
+    const { path } = this.file;
     const entry = this.#entries.get(name);
     if (entry === undefined) {
-      throw new ModelError(`${this.#path} has no tensor ${name}, which config.json implies`);
+      throw new ModelError(`${path} has no tensor ${name}, which config.json implies`);
     }
     if (entry.shape.join() !== shape.join()) {
       throw new ModelError(
-        `${this.#path}: ${name} has shape [${entry.shape.join(", ")}], but config.json implies [${shape.join(", ")}]`,
+        `${path}: ${name} has shape [${entry.shape.join(", ")}], but config.json implies [${shape.join(", ")}]`,
+      );
+    }
+    const { dtype: type } = entry;
+    if (!isElementType(type)) {
+      throw new ModelError(
+        `${path}: ${name} is ${type}; convert the checkpoint to F16, BF16 or F32`,
       );
     }
     const [start, end] = entry.data_offsets;
-    const bytes = await readBytes(this.#file, this.#path, this.#firstByte + start, end - start);
-    return toFloat32(bytes, entry.dtype, `${this.#path}: ${name}`);
+    const position = this.#firstByte + start;
+    return { file: this.file, name, type, shape, position, byteLength: end - start };
   }
 }
 
-async function readBytes(
-  file: FileHandle,
-  path: string,
-  position: number,
-  length: number,
-): Promise<Buffer> {
-  const buffer = Buffer.from(new ArrayBuffer(length));
-  let filled = 0;
-  while (filled < length) {
-    const wanted = Math.min(length - filled, READ_BYTES_MAX);
-    const { bytesRead } = await file.read(buffer, filled, wanted, position + filled);
-    if (bytesRead === 0) throw new ModelError(`${path} ended at byte ${position + filled}`);
-    filled += bytesRead;
+function readHeader(file: WeightFile): Uint8Array {
+  const { path, byteLength } = file;
+  if (byteLength < LENGTH_BYTES) {
+    throw new ModelError(`${path} has ${byteLength} bytes, too few for a safetensors file`);
   }
-  return buffer;
+  const length = Buffer.alloc(LENGTH_BYTES);
+  file.read(length, 0);
+  const claimed = length.readBigUInt64LE();
+  const headerBytesMax = Math.min(HEADER_BYTES_MAX, byteLength - LENGTH_BYTES);
+  if (claimed > BigInt(headerBytesMax)) {
+    throw new ModelError(
+      `${path}: the header claims ${claimed} bytes, but at most ${headerBytesMax} are possible; the file is cut off or no safetensors file`,
+    );
+  }
+  const header = Buffer.alloc(Number(claimed));
+  file.read(header, LENGTH_BYTES);
+  return header;
 }
 
-function parseHeader(json: string, path: string): Map<string, Entry> {
+function parseHeader(bytes: Uint8Array, path: string): Map<string, Entry> {
+  const json = new TextDecoder().decode(bytes);
   const header = z.record(z.string(), z.unknown()).safeParse(parseJson(json, `${path} (header)`));
   if (!header.success) throw new ModelError(`${path}: the header is not a JSON object`);
+  const named = Object.entries(header.data);
+  if (named.length > TENSORS_MAX) {
+    throw new ModelError(`${path} has ${named.length} tensors, more than ${TENSORS_MAX}`);
+  }
   const entries = new Map<string, Entry>();
-  for (const [name, value] of Object.entries(header.data)) {
+  for (const [name, value] of named) {
     if (name === "__metadata__") continue;
     const entry = Entry.safeParse(value);
     if (!entry.success) {
@@ -151,43 +159,4 @@ function checkExtents(entries: ReadonlyMap<string, Entry>, fileBytes: number, pa
   if (expectedStart !== fileBytes) {
     throw new ModelError(`${path}: ${fileBytes - expectedStart} bytes belong to no tensor`);
   }
-}
-
-function isElementType(dtype: string): dtype is ElementType {
-  return Object.hasOwn(BYTES_PER_ELEMENT, dtype);
-}
-
-/** All conversions are exact. The bytes are little-endian, as is every machine Node runs on. */
-function toFloat32(bytes: Buffer, dtype: string, name: string): Float32Array {
-  if (!isElementType(dtype)) {
-    throw new ModelError(`${name} is ${dtype}; convert the checkpoint to F16, BF16 or F32`);
-  }
-  const { buffer, byteOffset, byteLength } = bytes;
-  if (dtype === "F32") return new Float32Array(buffer, byteOffset, byteLength / 4);
-  const halves = new Uint16Array(buffer, byteOffset, byteLength / 2);
-  const values = new Float32Array(halves.length);
-  const bits = new Uint32Array(values.buffer);
-  const widen = dtype === "BF16" ? widenBfloat16 : widenFloat16;
-  halves.forEach((half, index) => {
-    bits[index] = widen(half);
-  });
-  return values;
-}
-
-/** A bfloat16 is the upper half of an f32. */
-function widenBfloat16(half: number): number {
-  return half << 16;
-}
-
-/** The f32 bits of a half-precision number. */
-function widenFloat16(half: number): number {
-  const sign = (half & 0x8000) << 16;
-  const exponent = (half >> 10) & 0x1f;
-  const fraction = half & 0x3ff;
-  if (exponent === 0x1f) return sign | 0x7f800000 | (fraction << 13);
-  if (exponent > 0) return sign | ((exponent + 112) << 23) | (fraction << 13);
-  if (fraction === 0) return sign;
-  // A subnormal half is a normal f32: shift the fraction up until its leading bit is implied.
-  const shift = Math.clz32(fraction) - 21;
-  return sign | ((113 - shift) << 23) | (((fraction << shift) & 0x3ff) << 13);
 }

@@ -1,5 +1,6 @@
 import { Worker } from "node:worker_threads";
 import type { TokenConstraint } from "../token-constraint.ts";
+import { FollowedConstraint } from "./followed-constraint.ts";
 import type { GrammarCommand, GrammarMessage, GrammarThreadInput } from "./grammar-messages.ts";
 import { MaskMemory } from "./mask-memory.ts";
 import type { Vocabulary } from "./vocabulary.ts";
@@ -82,9 +83,8 @@ export class GrammarClient {
     const memory = new MaskMemory({ logitCount: this.#options.vocabulary.logitCount });
     this.#post({ kind: "open", id, emittedTokens, memory: memory.buffer });
     let maskCount = 1;
-    let isDisposed = false;
-    return {
-      allowedTokens: () => {
+    return new FollowedConstraint({
+      mask: () => {
         this.#awaitMask(memory, maskCount);
         return memory.mask;
       },
@@ -92,13 +92,12 @@ export class GrammarClient {
         maskCount += 1;
         this.#post({ kind: "accept", id, tokenId });
       },
-      dispose: () => {
-        if (isDisposed) return;
-        isDisposed = true;
+      goBack: (tokens) => this.#post({ kind: "go-back", id, tokens }),
+      close: () => {
         this.#post({ kind: "close", id });
         onDispose();
       },
-    };
+    });
   }
 
   /** Ends the thread; constraints that are still open throw from now on. */

@@ -17,6 +17,8 @@ export type GrammarCommand =
       readonly memory: SharedArrayBuffer;
     }
   | { readonly kind: "accept"; readonly id: number; readonly tokenId: number }
+  /** Forgets the last so many tokens. No mask comes of that: another token is accepted next. */
+  | { readonly kind: "go-back"; readonly id: number; readonly tokens: number }
   | { readonly kind: "close"; readonly id: number };
 
 /** From a grammar thread. */

@@ -60,6 +60,9 @@ async function perform(command: GrammarCommand): Promise<void> {
       await publishMask(sequence);
       break;
     }
+    case "go-back":
+      sequences.get(command.id)?.matcher.rollBack(command.tokens);
+      break;
     case "close":
       sequences.get(command.id)?.matcher.dispose();
       sequences.delete(command.id);

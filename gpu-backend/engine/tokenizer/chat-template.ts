@@ -1,7 +1,7 @@
-import { Template } from "@huggingface/jinja";
 import type { ChatMessage } from "../../../src/protocol/chat.ts";
 import type { Tool } from "../../../src/protocol/tools.ts";
 import { messageOf } from "../message-of.ts";
+import { BoundedTemplate, type RenderBudget } from "./bounded-template.ts";
 import { type Exchange, MarkerGuard } from "./marker-guard.ts";
 import { type EncodedPrompt, encodeWithin } from "./prompt-limit.ts";
 import type { Tokenizer } from "./tokenizer.ts";
@@ -21,25 +21,33 @@ export interface ChatTemplateModel {
  * rendered text as a whole gives.
  */
 export class ChatTemplate {
-  readonly #template: Template;
+  readonly #template: BoundedTemplate;
+  readonly #templateText: string;
   readonly #tokens: ChatTemplateSource["tokens"];
   readonly #model: ChatTemplateModel;
   readonly #guard: MarkerGuard;
+  /** Whether it takes the arguments of a call as the JSON text that they come as. */
+  readonly #takesText: boolean;
 
   /** Throws if the template does not compile or cannot render a plain question. */
   constructor(source: ChatTemplateSource, model: ChatTemplateModel) {
-    this.#template = new Template(source.template);
+    this.#template = new BoundedTemplate(source.template);
+    this.#templateText = source.template;
     this.#tokens = source.tokens;
     this.#model = model;
     const markers = model.tokenizer.specialTokens.contents();
     this.#guard = new MarkerGuard(markers, stringsOf(this.#template.parsed));
-    this.#render([{ role: "user", content: "Hello!" }], []);
+    this.#render([HELLO], []);
+    this.#takesText = this.#writes(ARGUMENTS_TEXT) || !this.#writes(JSON.parse(ARGUMENTS_TEXT));
   }
 
-  /** The special tokens that begin every text of the model; the chat template writes its own. */
+  /**
+   * The special tokens that begin every text of the model; the chat template writes its own. A tokenizer
+   * that leaves them open has those that the template asks for by their name.
+   */
   get beginTokens(): readonly number[] {
-    const pieces = this.#model.tokenizer.specialTokens.split(this.#tokens.bos_token);
-    return pieces.filter((piece) => typeof piece === "number");
+    const asked = this.#templateText.includes("bos_token") ? [this.#tokens.bos_token] : [];
+    return this.#model.tokenizer.beginTokenIds(asked);
   }
 
   /**
@@ -48,12 +56,12 @@ export class ChatTemplate {
    * for the answer.
    */
   encode(messages: readonly ChatMessage[], tools: readonly Tool[] = []): EncodedPrompt {
-    const exchange = this.#guard.exchangeFor(textsOf(messages, tools));
+    const exchange = this.#guard.exchangeFor(textsOf(messages, tools, this.#takesText));
     if (exchange === undefined) return refuse("text with unused private-use characters");
     let rendered: string;
     try {
       rendered = this.#render(
-        messages.map((message) => toTemplateMessage(message, exchange.protect)),
+        messages.map((message) => toTemplateMessage(message, exchange.protect, this.#takesText)),
         tools.map((tool) => mapStrings(tool, exchange.protect)),
       );
     } catch (error) {
@@ -72,22 +80,59 @@ export class ChatTemplate {
   }
 
   #render(messages: readonly TemplateMessage[], tools: readonly unknown[]): string {
-    return this.#template.render({
+    const variables = {
       ...this.#tokens,
       messages,
       // Templates ask whether there are any by asking for the list.
       ...(tools.length > 0 && { tools }),
       add_generation_prompt: true,
-    });
+    };
+    return this.#template.render(variables, budgetOf(variables));
+  }
+
+  /** Whether the template writes the arguments of a call as JSON if they are given in this form. */
+  #writes(args: unknown): boolean {
+    const call = { name: "probe", arguments: args };
+    const tool_calls = [{ id: "call00000", type: "function", function: call }];
+    try {
+      const rendered = this.#render([HELLO, { role: "assistant", content: "", tool_calls }], []);
+      return ARGUMENTS_WRITTEN.test(rendered);
+    } catch {
+      return false;
+    }
   }
 }
 
-/** Loads the chat template of a model's folder; throws naming the file at fault. */
+const HELLO: TemplateMessage = { role: "user", content: "Hello!" };
+const ARGUMENTS_TEXT = '{"probe":"value"}';
+const ARGUMENTS_WRITTEN = /\{\s*"probe"\s*:\s*"value"\s*\}/;
+
+/** Templates read every message a few times, and every part of a tool. */
+const STEPS_BASE = 200_000;
+const STEPS_PER_PART = 5000;
+const CHARACTERS_BASE = 1 << 24;
+const CHARACTERS_PER_CHARACTER = 200;
+
+/** What is far more than a template needs for a conversation of this size. */
+function budgetOf(variables: {
+  readonly messages: readonly unknown[];
+  readonly tools?: readonly unknown[];
+}): RenderBudget {
+  const { length } = JSON.stringify(variables);
+  const parts = variables.messages.length + length / 100;
+  return {
+    steps: STEPS_BASE + STEPS_PER_PART * parts,
+    characters: CHARACTERS_BASE + CHARACTERS_PER_CHARACTER * length,
+  };
+}
+
+/** Loads the chat template of a model's folder, if it has one; throws naming the file at fault. */
 export async function loadChatTemplate(
   folder: string,
   model: ChatTemplateModel,
-): Promise<ChatTemplate> {
+): Promise<ChatTemplate | undefined> {
   const source = await readChatTemplateSource(folder);
+  if (source === undefined) return undefined;
   try {
     return new ChatTemplate(source, model);
   } catch (cause) {
@@ -119,6 +164,7 @@ interface TemplateMessage {
 function toTemplateMessage(
   message: ChatMessage,
   mapText: (text: string) => string,
+  takesText: boolean,
 ): TemplateMessage {
   const content = mapText(message.content ?? "");
   if (message.role === "tool") {
@@ -133,10 +179,23 @@ function toTemplateMessage(
     type: call.type,
     function: {
       name: mapText(call.function.name),
-      arguments: mapText(call.function.arguments),
+      arguments: mapStrings(
+        takesText ? call.function.arguments : parsedArguments(call.function.arguments),
+        mapText,
+      ),
     },
   }));
   return { role: message.role, content, ...name, tool_calls: calls };
+}
+
+/** Many templates write arguments as JSON themselves; a text that is none they may write as it is. */
+function parsedArguments(text: string): unknown {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return typeof parsed === "object" && parsed !== null ? parsed : text;
+  } catch {
+    return text;
+  }
 }
 
 /** Copies JSON with every string in it mapped, the names of members among them. */
@@ -150,13 +209,17 @@ function mapStrings(json: unknown, mapText: (text: string) => string): unknown {
 }
 
 /** Collects exactly the texts that `encode` maps, so that none can be forgotten. */
-function textsOf(messages: readonly ChatMessage[], tools: readonly Tool[]): string[] {
+function textsOf(
+  messages: readonly ChatMessage[],
+  tools: readonly Tool[],
+  takesText: boolean,
+): string[] {
   const texts: string[] = [];
   const collect = (text: string): string => {
     texts.push(text);
     return text;
   };
-  for (const message of messages) toTemplateMessage(message, collect);
+  for (const message of messages) toTemplateMessage(message, collect, takesText);
   mapStrings(tools, collect);
   return texts;
 }

@@ -17,16 +17,28 @@ export type PromptInput =
 /** The text side of one model. */
 export interface PromptModel {
   readonly tokenizer: Tokenizer;
-  readonly chatTemplate: ChatTemplate;
+  /** Undefined for a model that only goes on with texts. */
+  readonly chatTemplate: ChatTemplate | undefined;
   readonly contextTokens: number;
 }
+
+const NO_CHAT: EncodedPrompt = {
+  kind: "refused",
+  problem: {
+    code: "unsupported_value",
+    message: "This model has no chat template: expected a prompt for /v1/completions",
+    param: "messages",
+  },
+};
 
 /** Encodes a conversation or a text. Refuses prompts that leave no token for an answer. */
 export function encodePrompt(model: PromptModel, input: PromptInput): EncodedPrompt {
   const { tokenizer, chatTemplate, contextTokens } = model;
-  if (input.kind === "chat") return chatTemplate.encode(input.messages, input.tools);
-  const pieces = [...chatTemplate.beginTokens, input.text];
-  return encodeWithin(tokenizer, pieces, { contextTokens, param: input.param });
+  if (input.kind === "chat") {
+    return chatTemplate?.encode(input.messages, input.tools) ?? NO_CHAT;
+  }
+  const beginTokens = chatTemplate?.beginTokens ?? tokenizer.beginTokenIds();
+  return encodeWithin(tokenizer, [input.text], { beginTokens, contextTokens, param: input.param });
 }
 
 /** The characters that an input makes the tokenizer read, as a measure of the work in it. */

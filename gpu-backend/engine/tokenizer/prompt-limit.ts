@@ -7,18 +7,26 @@ export type EncodedPrompt =
   | { readonly kind: "encoded"; readonly promptTokens: readonly number[] }
   | { readonly kind: "refused"; readonly problem: Problem };
 
-/** Encodes pieces that leave a token of the context; what certainly does not is not encoded. */
+/**
+ * Encodes pieces that leave a token of the context; what certainly does not is not encoded. Tokens that
+ * begin every text come before them.
+ */
 export function encodeWithin(
   tokenizer: Tokenizer,
   pieces: readonly PromptPiece[],
-  limit: { readonly contextTokens: number; readonly param: string },
+  options: {
+    readonly contextTokens: number;
+    readonly param: string;
+    readonly beginTokens?: readonly number[];
+  },
 ): EncodedPrompt {
-  const fewestTokens = tokenizer.fewestTokens(pieces);
+  const { beginTokens = [], ...limit } = options;
+  const fewestTokens = beginTokens.length + tokenizer.fewestTokens(pieces);
   if (fewestTokens >= limit.contextTokens) {
     const prompt = { ...limit, promptTokens: fewestTokens, isLowerBound: true };
     return { kind: "refused", problem: contextLengthExceeded(prompt) };
   }
-  const promptTokens = tokenizer.encodePieces(pieces);
+  const promptTokens = [...beginTokens, ...tokenizer.encodePieces(pieces)];
   if (promptTokens.length >= limit.contextTokens) {
     const prompt = { ...limit, promptTokens: promptTokens.length, isLowerBound: false };
     return { kind: "refused", problem: contextLengthExceeded(prompt) };

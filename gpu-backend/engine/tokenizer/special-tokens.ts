@@ -1,4 +1,4 @@
-import type { AddedToken } from "./tokenizer-files.ts";
+import type { AddedToken } from "./tokenizer-schema.ts";
 
 /** A stretch of a prompt: the id of a special token, or text in which nothing is special. */
 export type PromptPiece = number | string;

@@ -1,5 +1,6 @@
 import { assert } from "../../../src/base/assert.ts";
-import type { TokenizerFile } from "./tokenizer-files.ts";
+import { SPACE_MARK, type SentencePieceFile } from "./sentencepiece-file.ts";
+import { type AnyTokenizerFile, isSentencePiece, type TokenizerFile } from "./tokenizer-files.ts";
 
 /**
  * The bytes that each token adds to a text. Special tokens add none, nor do ids without a token,
@@ -29,6 +30,30 @@ export class TokenBytes {
   }
 }
 
+/** Reads the bytes of a tokenizer's tokens; throws unless every text can be written in them. */
+export function tokenBytesOf(file: AnyTokenizerFile): TokenBytes {
+  return isSentencePiece(file) ? sentencePieceTokenBytes(file) : byteLevelTokenBytes(file);
+}
+
+/** The bytes of tokens of characters, with spaces for their marks, and of tokens such as `<0x0A>`. */
+function sentencePieceTokenBytes(file: SentencePieceFile): TokenBytes {
+  const bytesById = new Map<number, Uint8Array>();
+  for (const [token, id] of Object.entries(file.model.vocab)) {
+    const [, hexadecimal] = BYTE_TOKEN.exec(token) ?? [];
+    const byte = hexadecimal === undefined ? undefined : Number.parseInt(hexadecimal, 16);
+    bytesById.set(id, byte === undefined ? textOf(token) : Uint8Array.of(byte));
+  }
+  for (const { id, special, content } of file.added_tokens) {
+    bytesById.set(id, special ? new Uint8Array() : textOf(content));
+  }
+  requireEveryByte(bytesById);
+  return new TokenBytes(bytesById);
+}
+
+const textOf = (token: string) => UTF8.encode(token.replaceAll(SPACE_MARK, " "));
+
+const BYTE_TOKEN = /^<0x([0-9A-F]{2})>$/;
+
 /** Reads the bytes of a byte-level BPE's tokens; throws unless each single byte is a token. */
 export function byteLevelTokenBytes(file: TokenizerFile): TokenBytes {
   const bytesById = new Map<number, Uint8Array>();
@@ -38,12 +63,16 @@ export function byteLevelTokenBytes(file: TokenizerFile): TokenBytes {
   for (const token of file.added_tokens) {
     bytesById.set(token.id, token.special ? new Uint8Array() : UTF8.encode(token.content));
   }
+  requireEveryByte(bytesById);
+  return new TokenBytes(bytesById);
+}
+
+function requireEveryByte(bytesById: ReadonlyMap<number, Uint8Array>): void {
   const single = [...bytesById.values()].filter((bytes) => bytes.length === 1);
   const singleBytes = new Set(single.map(([byte]) => byte));
   if (singleBytes.size !== BYTE_VALUES) {
     throw new Error(`Expected a token for each of 256 bytes, found ${singleBytes.size} of them`);
   }
-  return new TokenBytes(bytesById);
 }
 
 const BYTE_VALUES = 256;

@@ -1,40 +1,9 @@
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { messageOf } from "../message-of.ts";
-
-/** A token that is matched in text as a whole, ahead of the merges. */
-const AddedToken = z.looseObject({
-  id: z.int().min(0),
-  content: z.string().min(1),
-  special: z.boolean().default(false),
-  /** Whether the token swallows white space before it. */
-  lstrip: z.boolean().default(false),
-  /** Whether the token swallows white space behind it. */
-  rstrip: z.boolean().default(false),
-});
-export type AddedToken = z.infer<typeof AddedToken>;
-
-/** The vocabulary is passed on as it is: a copy through zod would lose the token `__proto__`. */
-const Vocabulary = z.custom<Readonly<Record<string, number>>>(
-  (value) =>
-    typeof value === "object" &&
-    value !== null &&
-    Object.values(value).every((id) => Number.isSafeInteger(id) && id >= 0),
-  "Expected an object of token ids",
-);
-
-const NoAffix = only(z.literal("").nullish(), "no affix of words");
-
-const Bpe = z.looseObject({
-  type: only(z.literal("BPE"), 'the model "BPE"'),
-  vocab: Vocabulary,
-  merges: z.array(z.union([z.string(), z.tuple([z.string(), z.string()])])),
-  continuing_subword_prefix: NoAffix,
-  end_of_word_suffix: NoAffix,
-});
-/** Two tokens that become one, as a pair or, in older files, joined by a space. */
-export type BpeMerge = z.infer<typeof Bpe>["merges"][number];
+import { SentencePieceFile } from "./sentencepiece-file.ts";
+import { AddedToken, Bpe, only } from "./tokenizer-schema.ts";
 
 const Splitter = z.union([
   z.looseObject({ type: z.literal(["ByteLevel", "Digits"]) }),
@@ -67,21 +36,6 @@ export const TokenizerFile = z.looseObject({
 });
 export type TokenizerFile = z.infer<typeof TokenizerFile>;
 
-/** A schema whose fault names what is supported and what the file has instead. */
-function only<Schema extends z.ZodType>(schema: Schema, supported: string) {
-  return z.unknown().transform((value, context): z.output<Schema> => {
-    const parsed = schema.safeParse(value);
-    if (parsed.success) return parsed.data;
-    const found = JSON.stringify(value)?.slice(0, 200) ?? "nothing";
-    context.issues.push({
-      code: "custom",
-      input: value,
-      message: `Only ${supported} is supported, found ${found}`,
-    });
-    return z.NEVER;
-  });
-}
-
 /** A token's text, or the object that also says how it is matched. */
 const NamedToken = z
   .union([z.string(), z.looseObject({ content: z.string() })])
@@ -105,20 +59,36 @@ export interface ChatTemplateSource {
   readonly tokens: Readonly<Record<"bos_token" | "eos_token" | "pad_token" | "unk_token", string>>;
 }
 
+/** Either kind of tokenizer. */
+export type AnyTokenizerFile = TokenizerFile | SentencePieceFile;
+
+const ByteFallback = z.looseObject({ model: z.looseObject({ byte_fallback: z.literal(true) }) });
+
 /** Reads `tokenizer.json`; throws with the file's path and each thing that is wrong with it. */
-export function readTokenizerFile(folder: string): Promise<TokenizerFile> {
-  return readJson(join(folder, "tokenizer.json"), TokenizerFile);
+export async function readTokenizerFile(folder: string): Promise<AnyTokenizerFile> {
+  const path = join(folder, "tokenizer.json");
+  const content = await readContent(path, TOKENIZER_BYTES_MAX);
+  return ByteFallback.safeParse(content).success
+    ? parseContent(path, content, SentencePieceFile)
+    : parseContent(path, content, TokenizerFile);
+}
+
+/** Whether a tokenizer was SentencePiece's. */
+export function isSentencePiece(file: AnyTokenizerFile): file is SentencePieceFile {
+  return file.model["byte_fallback"] === true;
 }
 
 /**
- * Reads the chat template from `chat_template.jinja` or else `tokenizer_config.json`; throws with
- * the path if there is none.
+ * Reads the chat template from `chat_template.jinja` or else `tokenizer_config.json`; undefined for a model
+ * that has none, since it was never taught to chat.
  */
-export async function readChatTemplateSource(folder: string): Promise<ChatTemplateSource> {
+export async function readChatTemplateSource(
+  folder: string,
+): Promise<ChatTemplateSource | undefined> {
   const configPath = join(folder, "tokenizer_config.json");
   const config = await readJson(configPath, TokenizerConfig);
   const template = (await readJinja(folder)) ?? defaultTemplate(config);
-  if (template === undefined) throw new Error(`${configPath} has no chat_template`);
+  if (template === undefined) return undefined;
   return {
     template,
     tokens: {
@@ -136,25 +106,50 @@ function defaultTemplate({ chat_template: templates }: TokenizerConfig): string 
 }
 
 async function readJinja(folder: string): Promise<string | undefined> {
+  const path = join(folder, "chat_template.jinja");
   try {
-    return await readFile(join(folder, "chat_template.jinja"), "utf8");
+    return await readBounded(path, TEMPLATE_BYTES_MAX);
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
     throw error;
   }
 }
 
+/** The largest vocabularies take a quarter of this. */
+const TOKENIZER_BYTES_MAX = 128 << 20;
+const CONFIG_BYTES_MAX = 16 << 20;
+/** The longest templates that models come with take a tenth of this. */
+const TEMPLATE_BYTES_MAX = 1 << 20;
+
 async function readJson<Schema extends z.ZodType>(
   path: string,
   schema: Schema,
 ): Promise<z.output<Schema>> {
-  let content: unknown;
+  return parseContent(path, await readContent(path, CONFIG_BYTES_MAX), schema);
+}
+
+async function readContent(path: string, bytesMax: number): Promise<unknown> {
   try {
-    content = JSON.parse(await readFile(path, "utf8"));
+    return JSON.parse(await readBounded(path, bytesMax));
   } catch (cause) {
     const reason = messageOf(cause);
     throw new Error(`Cannot read ${path}: ${reason}`, { cause });
   }
+}
+
+async function readBounded(path: string, bytesMax: number): Promise<string> {
+  const stats = await stat(path);
+  if (!stats.isFile() || stats.size > bytesMax) {
+    throw new Error(`Expected a file of at most ${bytesMax} bytes, found ${stats.size}`);
+  }
+  return readFile(path, "utf8");
+}
+
+function parseContent<Schema extends z.ZodType>(
+  path: string,
+  content: unknown,
+  schema: Schema,
+): z.output<Schema> {
   const parsed = schema.safeParse(content);
   if (parsed.success) return parsed.data;
   throw new Error(`Cannot use ${path}:\n${z.prettifyError(parsed.error)}`);

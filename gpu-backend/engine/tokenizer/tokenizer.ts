@@ -1,14 +1,16 @@
-import { Tokenizer as ByteLevelBpe } from "@huggingface/tokenizers";
+import { beginTokensOf } from "./begin-tokens.ts";
 import { Detokenizer } from "./detokenizer.ts";
 import { type PromptPiece, SpecialTokens } from "./special-tokens.ts";
-import { byteLevelTokenBytes, type TokenBytes } from "./token-bytes.ts";
-import { type BpeMerge, readTokenizerFile, type TokenizerFile } from "./tokenizer-files.ts";
+import { dropsFirstSpace, SPACE_MARK } from "./sentencepiece-file.ts";
+import { createTextEncoder, type TextTokens } from "./text-encoder.ts";
+import { tokenBytesOf, type TokenBytes } from "./token-bytes.ts";
+import { type AnyTokenizerFile, isSentencePiece, readTokenizerFile } from "./tokenizer-files.ts";
 
 const UTF8 = new TextEncoder();
 const BYTE_VALUES = 256;
 
 /**
- * Text to token ids and back, for byte-level BPE.
+ * Text to token ids and back, for byte-level BPE and for what was SentencePiece's.
  *
  * Text is only text: `<|end|>` in it becomes the tokens of its characters, because the encoder
  * does not know the special tokens at all. They come from `specialTokens.split`, which sees
@@ -17,16 +19,22 @@ const BYTE_VALUES = 256;
 export class Tokenizer {
   readonly specialTokens: SpecialTokens;
   readonly tokenBytes: TokenBytes;
-  readonly #encoder: ByteLevelBpe;
-  readonly #isNormalized: boolean;
+  /** Texts of the special tokens before every text; undefined where the file leaves that open. */
+  readonly #beginTokens: readonly string[] | undefined;
+  readonly #encode: TextTokens;
+  /** The text as its tokens will hold it, as far as that changes its bytes. */
+  readonly #normalize: (text: string) => string;
+  readonly #dropsFirstSpace: boolean;
   /** For each byte the length of the longest token that holds it, in bytes. */
   readonly #longestTokenBytes: Uint32Array;
 
-  constructor(file: TokenizerFile) {
+  constructor(file: AnyTokenizerFile) {
     this.specialTokens = new SpecialTokens(file.added_tokens);
-    this.tokenBytes = byteLevelTokenBytes(file);
-    this.#encoder = new ByteLevelBpe(withoutSpecialTokens(file), {});
-    this.#isNormalized = file.normalizer !== null;
+    this.tokenBytes = tokenBytesOf(file);
+    this.#beginTokens = beginTokensOf(file);
+    this.#encode = createTextEncoder(file);
+    this.#normalize = normalizationOf(file);
+    this.#dropsFirstSpace = isSentencePiece(file) && dropsFirstSpace(file);
     this.#longestTokenBytes = longestTokenBytes(this.tokenBytes);
   }
 
@@ -35,16 +43,24 @@ export class Tokenizer {
     return this.tokenBytes.vocabularyTokens;
   }
 
-  /** Encodes text in which nothing is special. Lone surrogates become U+FFFD. */
-  encodeText(text: string): number[] {
-    if (text === "") return [];
-    return this.#encoder.encode(text, { add_special_tokens: false }).ids;
+  /**
+   * Encodes text in which nothing is special. Lone surrogates become U+FFFD. Some tokenizers write the
+   * beginning of a text otherwise than what follows a special token.
+   */
+  encodeText(text: string, isBeginning = true): number[] {
+    return text === "" ? [] : this.#encode(text, isBeginning);
+  }
+
+  /** The special tokens before every text; those in `unsaid` where the file leaves them open. */
+  beginTokenIds(unsaid: readonly string[] = []): readonly number[] {
+    const pieces = this.specialTokens.split((this.#beginTokens ?? unsaid).join(""));
+    return pieces.filter((piece) => typeof piece === "number");
   }
 
   /** Encodes a prompt whose special tokens were found before. */
   encodePieces(pieces: readonly PromptPiece[]): number[] {
-    return pieces.flatMap((piece) =>
-      typeof piece === "number" ? [piece] : this.encodeText(piece),
+    return pieces.flatMap((piece, index) =>
+      typeof piece === "number" ? [piece] : this.encodeText(piece, index === 0),
     );
   }
 
@@ -67,14 +83,15 @@ export class Tokenizer {
     return specialTokens + Math.ceil(tokens - ROUNDING_TOKENS);
   }
 
-  /** The text of tokens; special tokens have none. Bytes that are no characters are U+FFFD. */
+  /** The text of a whole text's tokens; special tokens have none. Bytes that are no characters are U+FFFD. */
   decode(tokenIds: readonly number[]): string {
     const detokenizer = new Detokenizer(this.tokenBytes);
-    return tokenIds.map((tokenId) => detokenizer.push(tokenId)).join("") + detokenizer.end();
+    const text = tokenIds.map((tokenId) => detokenizer.push(tokenId)).join("") + detokenizer.end();
+    return this.#dropsFirstSpace && text.startsWith(" ") ? text.slice(1) : text;
   }
 
   #countBytes(text: string, byteCounts: Float64Array): void {
-    for (const byte of UTF8.encode(this.#isNormalized ? text.normalize("NFC") : text)) {
+    for (const byte of UTF8.encode(this.#normalize(text))) {
       byteCounts[byte] = (byteCounts[byte] ?? 0) + 1;
     }
   }
@@ -96,25 +113,8 @@ function longestTokenBytes(tokenBytes: TokenBytes): Uint32Array {
   return longest;
 }
 
-/**
- * Takes the special tokens out of the encoder's vocabulary, and the merges that would make one,
- * so that no text at all encodes to them. Other added tokens are ordinary words and stay.
- */
-function withoutSpecialTokens(file: TokenizerFile): TokenizerFile {
-  const ids = new Set(file.added_tokens.filter((token) => token.special).map(({ id }) => id));
-  const entries = Object.entries(file.model.vocab);
-  const special = new Set(entries.filter(([, id]) => ids.has(id)).map(([token]) => token));
-  return {
-    ...file,
-    added_tokens: file.added_tokens.filter((token) => !token.special),
-    model: {
-      ...file.model,
-      vocab: Object.fromEntries(entries.filter(([token]) => !special.has(token))),
-      merges: file.model.merges.filter((merge) => !special.has(mergedToken(merge))),
-    },
-  };
-}
-
-function mergedToken(merge: BpeMerge): string {
-  return typeof merge === "string" ? merge.replace(" ", "") : merge.join("");
+/** A mark in a text is not told from a space, in whatever number. */
+function normalizationOf(file: AnyTokenizerFile): (text: string) => string {
+  if (isSentencePiece(file)) return (text) => text.replaceAll(SPACE_MARK, " ");
+  return file.normalizer === null ? (text) => text : (text) => text.normalize("NFC");
 }

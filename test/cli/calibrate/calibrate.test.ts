@@ -177,7 +177,8 @@ describe("sluice calibrate", () => {
 
   const SMALL = ["--kv-tokens", "4096", "--max-sequences", "2", "--context", "1024"];
 
-  test("writes a profile that sluice plan takes", async () => {
+  // It measures by the clock: on a machine that is busy one attempt may find nothing.
+  test("writes a profile that sluice plan takes", { retry: 2 }, async () => {
     server = await startPacedServer(({ words }) => ({
       kind: "stream",
       ttftMs: 30 + words / 2,
@@ -186,8 +187,8 @@ describe("sluice calibrate", () => {
     const out = join(folder.path, "profile.json");
     const words = [server.url, ...SMALL, "--name", "mine", "--out", out];
     const { exitCode, stdout, stderr } = await runRecorded("calibrate", ...words);
+    if (exitCode !== 0) throw new Error(stderr);
     expect(stdout).toMatch(/^Mean error \d/m);
-    expect(exitCode).toBe(0);
     expect(stderr).toMatch(/^prompt of \d+: \d/m);
     const profile = findProfile(out);
     expect(profile).toMatchObject({ name: "mine", sequencesMax: 2, blockCount: 256 });

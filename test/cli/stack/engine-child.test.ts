@@ -70,6 +70,8 @@ describe("parseReadyLine()", () => {
     runtime: "wasm",
     weightBytes: 20,
     kvPoolBytes: 300,
+    kvPoolTokens: 16,
+    scratchBytes: 7,
     readyMs: 1.5,
   };
 

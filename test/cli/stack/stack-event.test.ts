@@ -26,10 +26,12 @@ describe("toTextLines()", () => {
       runtime: "onnxruntime-web (wasm)",
       weightBytes: 10.5 * 2 ** 20,
       kvPoolBytes: 2 ** 27,
+      kvPoolTokens: 10_912,
+      scratchBytes: 5.2 * 2 ** 20,
       readyMs: 1903.4,
     });
     expect(line).toEqual([
-      "engine  replica-1    http://127.0.0.1:9101    sluice-tiny, 5 M, int8, onnxruntime-web (wasm), weights 11 and KV 128 MiB   ready in 1.9 s",
+      "engine  replica-1    http://127.0.0.1:9101    sluice-tiny, 5 M, int8, onnxruntime-web (wasm), weights 11, KV of 10912 tokens 128, steps 6 MiB   ready in 1.9 s",
     ]);
   });
 

@@ -36,7 +36,7 @@ interface Job {
 
 const model = await loadModel(MODEL_FOLDER);
 const tokenizer = await loadTokenizer(MODEL_FOLDER);
-const template = await loadChatTemplate(MODEL_FOLDER, { tokenizer, contextTokens: CONTEXT_TOKENS });
+const template = await requireTemplate();
 const endTokenIds = new Set(model.config.eosTokenIds);
 const side: EngineSide = await openLlamaCpp(
   model,
@@ -57,6 +57,13 @@ const server = createServer((request, response) => {
   });
 });
 server.listen(port, "127.0.0.1", () => console.log("listening"));
+
+async function requireTemplate() {
+  const limits = { tokenizer, contextTokens: CONTEXT_TOKENS };
+  const chatTemplate = await loadChatTemplate(MODEL_FOLDER, limits);
+  if (chatTemplate === undefined) throw new Error("the bundled model has a template");
+  return chatTemplate;
+}
 
 async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const json = (body: object, status = 200) =>

@@ -20,6 +20,8 @@ const allowing = (...tokens: number[]): TokenConstraint => ({
     return words;
   },
   accept: () => {},
+  acceptOnTrial: () => {},
+  takeBack: () => {},
   dispose: () => {},
 });
 

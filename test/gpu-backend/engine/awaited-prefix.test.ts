@@ -111,7 +111,7 @@ describe("requests that begin alike", () => {
     if (batch === undefined) throw new Error("a and b are planned");
     // What b shares with a is not trusted any more, though a goes on with it.
     const poison = { kind: "failed", message: "Poison" } as const;
-    engine.commit(batch, [{ kind: "computed", chosen: { tokenId: 7 } }, poison]);
+    engine.commit(batch, [{ kind: "computed", chosen: [{ tokenId: 7 }] }, poison]);
     add(engine, "c");
     expect(runStep(engine).tokensById).toEqual({ a: 1, c: 100 });
   });

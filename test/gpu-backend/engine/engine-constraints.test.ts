@@ -64,6 +64,8 @@ describe("a constrained output", () => {
       accept: () => {
         throw new Error("the matcher is gone");
       },
+      acceptOnTrial: () => {},
+      takeBack: () => {},
       dispose: () => {},
     };
     const served = new MemoryEngine();

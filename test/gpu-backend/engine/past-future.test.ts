@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Engine, EngineOptions } from "../../../gpu-backend/engine/engine.ts";
+import type { Engine } from "../../../gpu-backend/engine/engine.ts";
+import type { EngineOptions } from "../../../gpu-backend/engine/engine-options.ts";
 import { seededRandom } from "../../../src/base/random.ts";
 import {
   aGenerateRequest,

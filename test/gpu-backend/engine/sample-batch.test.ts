@@ -53,15 +53,15 @@ describe("sampleBatch()", () => {
       aRow("e", "last", { tokens: new Int32Array(4) }),
     ];
     const [a, b, c, d, e] = sample(rows, [0, 1, 0, 0, 0, 0, 9, 0, 0, 0, 0, 1], 3, [0.5, 1, 1.5, 2]);
-    expect(a).toEqual({ kind: "computed", chosen: { tokenId: 1 } });
+    expect(a).toEqual({ kind: "computed", chosen: [{ tokenId: 1 }] });
     expect(b).toEqual({ kind: "computed" });
     expect(c).toEqual({ kind: "computed", hidden: Float32Array.of(0.5, 1, 1.5, 2) });
     const third = -Math.log(3);
     expect(d).toMatchObject({
-      chosen: { tokenId: 0 },
+      chosen: [{ tokenId: 0 }],
       promptLogprobs: [{ tokenId: 1, logprob: third, top: [{ tokenId: 0, logprob: third }] }],
     });
-    expect(e).toEqual({ kind: "computed", chosen: { tokenId: 2 } });
+    expect(e).toEqual({ kind: "computed", chosen: [{ tokenId: 2 }] });
   });
 
   test("hidden states are copied out of the executor's memory", () => {
@@ -76,9 +76,9 @@ describe("sampleBatch()", () => {
   test("a row with unusable logits fails alone", () => {
     const rows = [aRow("a", "last"), aRow("b", "last"), aRow("c", "last")];
     expect(sample(rows, [0, 1, Number.NaN, 0, 1, 0], 2)).toEqual([
-      { kind: "computed", chosen: { tokenId: 1 } },
+      { kind: "computed", chosen: [{ tokenId: 1 }] },
       { kind: "failed", message: "Expected finite logits, found NaN for token 0" },
-      { kind: "computed", chosen: { tokenId: 0 } },
+      { kind: "computed", chosen: [{ tokenId: 0 }] },
     ]);
   });
 
@@ -104,6 +104,8 @@ describe("sampleBatch()", () => {
         throw new Error("the matcher is gone");
       },
       accept: () => {},
+      acceptOnTrial: () => {},
+      takeBack: () => {},
       dispose: () => {},
     };
     const rows = [
@@ -112,7 +114,7 @@ describe("sampleBatch()", () => {
     ];
     expect(sample(rows, [0, 1, 0, 1], 2)).toEqual([
       { kind: "failed", message: "the matcher is gone" },
-      { kind: "computed", chosen: { tokenId: 1 } },
+      { kind: "computed", chosen: [{ tokenId: 1 }] },
     ]);
   });
 });

@@ -295,7 +295,13 @@ describe("log probabilities", () => {
 
   test("are those of the raw logits, whatever the choice is made by", () => {
     const logits = [0.5, 0.25, 0.25].map(Math.log);
-    const constraint = { allowedTokens: () => Int32Array.of(0b110), accept() {}, dispose() {} };
+    const constraint = {
+      allowedTokens: () => Int32Array.of(0b110),
+      accept() {},
+      acceptOnTrial() {},
+      takeBack() {},
+      dispose() {},
+    };
     const settings = sampling({ temperature: 3, topK: 1, logitBias: [[2, 40]] });
     const chosen = choose(
       Float32Array.from(logits),
@@ -328,7 +334,13 @@ describe("InvalidLogitsError", () => {
 
 describe("NothingAllowedError", () => {
   test("is thrown where a constraint allows nothing, greedy or not", () => {
-    const constraint = { allowedTokens: () => Int32Array.of(0), accept() {}, dispose() {} };
+    const constraint = {
+      allowedTokens: () => Int32Array.of(0),
+      accept() {},
+      acceptOnTrial() {},
+      takeBack() {},
+      dispose() {},
+    };
     for (const temperature of [0, 1]) {
       const choice = aTokenChoice({ sampling: sampling({ temperature }), constraint });
       expect(() => choose(wavy, choice)).toThrow(NothingAllowedError);

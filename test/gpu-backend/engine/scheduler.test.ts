@@ -215,7 +215,11 @@ describe("preemption", () => {
     expect(row?.startPosition).toBe(resumedHitTokens);
     expect(resumedQueriedTokens - resumedHitTokens).toBe(resumed.tokensById["b"]);
     expect(resumedQueriedTokens).toBe(knownTokens);
-    expect(others).toEqual({ queriedTokens: before.queriedTokens, hitTokens: before.hitTokens });
+    expect(others).toEqual({
+      loadedTokens: 0,
+      queriedTokens: before.queriedTokens,
+      hitTokens: before.hitTokens,
+    });
   });
 
   test("a pool that holds all preempts nobody", () => {

@@ -26,7 +26,7 @@ const nextRow = (sequence: Sequence, tokensMax: number) =>
 /** Computes at most so many tokens; `result` says what else that brought. */
 function compute(sequence: Sequence, tokensMax: number, result: Partial<ComputedRow> = {}) {
   const row = nextRow(sequence, tokensMax);
-  const chosen = row.choice === undefined ? {} : { chosen: { tokenId: 7 } };
+  const chosen = row.choice === undefined ? {} : { chosen: [{ tokenId: 7 }] };
   return { row, ...sequence.commit(row, { kind: "computed", ...chosen, ...result }) };
 }
 
@@ -53,7 +53,7 @@ describe("Sequence", () => {
     sequence.admit(0);
     const row = nextRow(sequence, 4);
     expect(row.choice).toBeUndefined();
-    expect(() => sequence.commit(row, { kind: "computed", chosen: { tokenId: 7 } })).toThrow(
+    expect(() => sequence.commit(row, { kind: "computed", chosen: [{ tokenId: 7 }] })).toThrow(
       "last known token",
     );
   });
@@ -102,7 +102,7 @@ describe("Sequence", () => {
     const sequence = aSequence(1, { outputTokensMin: 2 });
     sequence.admit(0);
     expect(nextRow(sequence, 1).choice?.forbiddenTokenIds).toEqual([42]);
-    const stop = { chosen: { tokenId: 42 } };
+    const stop = { chosen: [{ tokenId: 42 }] };
     expect(compute(sequence, 1, stop).ending).toBeUndefined();
     expect(compute(sequence, 1, stop).ending).toBeUndefined();
     expect(nextRow(sequence, 1).choice?.forbiddenTokenIds).toEqual([]);

@@ -125,6 +125,15 @@ describe("speedRatio", () => {
 const ratioOf = (meter: StepMeter) => meter.measurements.prefillTimeRatio;
 
 describe("prefillTimeRatio", () => {
+  test("is not raised by guesses of an output", () => {
+    const meter = aMeter();
+    const drafts = { tokenIds: new Int32Array(3), choices: [] };
+    const batch: Batch = { rows: [{ ...aRow(4, 5), output: "all", drafts }], totalTokens: 4 };
+    for (let step = 0; step < 50; step++) meter.record(batch, 40, step * 40);
+    expect(ratioOf(meter)).toBe(0);
+    expect(meter.speed.prefillTokensPerSecond).toBe(2000);
+  });
+
   test("is 0 where everything decodes", () => {
     const meter = aMeter();
     for (let step = 1; step <= 100; step++) meter.record(aBatch([], 8), 20, 20 * step);

@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
+import { NO_SPECULATING } from "../../../gpu-backend/engine/speculation/speculating.ts";
 import { EngineClient } from "../../../gpu-backend/engine-client.ts";
 import { loadChatTemplate } from "../../../gpu-backend/engine/tokenizer/chat-template.ts";
 import { loadTokenizer } from "../../../gpu-backend/engine/tokenizer/tokenizer.ts";
@@ -32,6 +33,7 @@ async function serveOver(fault: string, options: { isLoaded: boolean } = { isLoa
       queueMax: 1,
       prefixCache: true,
       scheduling: aScheduling(),
+      speculating: NO_SPECULATING,
     },
     threadUrl: FAULTY_THREAD,
   });

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { Int8Product } from "../../../../gpu-backend/engine/executor/int8-product.ts";
 import { PublicRuntime } from "../../../../gpu-backend/engine/executor/public-runtime.ts";
 import { quantizeMatrix } from "../../../../gpu-backend/engine/executor/quantize.ts";
-import type { Matrix } from "../../../../gpu-backend/engine/model/load-model.ts";
+import type { Matrix } from "../../../../gpu-backend/engine/model/matrix.ts";
 import { seededRandom } from "../../../../src/base/random.ts";
 import { matrixOf } from "./random-model.ts";
 

@@ -1,8 +1,5 @@
-import type {
-  LayerWeights,
-  LoadedModel,
-  Matrix,
-} from "../../../../gpu-backend/engine/model/load-model.ts";
+import type { LayerWeights, LoadedModel } from "../../../../gpu-backend/engine/model/load-model.ts";
+import type { Matrix } from "../../../../gpu-backend/engine/model/matrix.ts";
 
 /** Logits after each token of a text, by the definition of a Llama, in f64 and without any cache. */
 export function naiveLogits(model: LoadedModel, tokens: readonly number[]): number[][] {
@@ -11,10 +8,8 @@ export function naiveLogits(model: LoadedModel, tokens: readonly number[]): numb
 
 /** What the head is applied to: the last hidden state of each token, normed. */
 export function naiveHidden(model: LoadedModel, tokens: readonly number[]): number[][] {
-  const { hiddenSize, normEpsilon } = model.config;
-  let hidden = tokens.map((token) =>
-    Array.from(model.embedding.values.subarray(token * hiddenSize, (token + 1) * hiddenSize)),
-  );
+  const { normEpsilon } = model.config;
+  let hidden = tokens.map((token) => Array.from(model.embedding.rows(token, 1)));
   for (const layer of model.layers) {
     const normalized = hidden.map((row) => normalize(row, layer.attentionNorm, normEpsilon));
     const attended = attend(model, layer, normalized);
@@ -79,9 +74,10 @@ function normalize(row: readonly number[], weights: Float32Array, epsilon: numbe
 }
 
 function multiply(matrix: Matrix, row: readonly number[] = []): number[] {
+  const values = matrix.rows(0, matrix.outputs);
   return Array.from({ length: matrix.outputs }, (_, output) => {
     const start = output * matrix.inputs;
-    return row.reduce((sum, value, input) => sum + value * (matrix.values[start + input] ?? 0), 0);
+    return row.reduce((sum, value, input) => sum + value * (values[start + input] ?? 0), 0);
   });
 }
 

@@ -181,7 +181,7 @@ describe("createOnnxExecutor", () => {
     const creation = create({ blockCount: 2_000_000 });
     await expect(creation).rejects.toThrow(ModelError);
     await expect(creation).rejects.toThrow(
-      "15625 MiB for 2000000 KV blocks, but a wasm heap holds 3584 MiB; take fewer blocks",
+      "15625 MiB for 2000000 KV blocks and 1 MiB for its steps",
     );
   });
 

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { quantizeMatrix } from "../../../../gpu-backend/engine/executor/quantize.ts";
-import type { Matrix } from "../../../../gpu-backend/engine/model/load-model.ts";
+import { holdMatrix } from "../../../../gpu-backend/engine/model/matrix.ts";
 import { matrixOf } from "./random-model.ts";
 
 const aMatrix = fc
@@ -12,7 +12,7 @@ const aMatrix = fc
         minLength: outputs * inputs,
         maxLength: outputs * inputs,
       })
-      .map((values): Matrix => ({ outputs, inputs, values: Float32Array.from(values) })),
+      .map((values) => holdMatrix(outputs, inputs, Float32Array.from(values))),
   );
 
 describe("quantizeMatrix", () => {

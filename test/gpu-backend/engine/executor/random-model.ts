@@ -1,8 +1,5 @@
-import type {
-  LayerWeights,
-  LoadedModel,
-  Matrix,
-} from "../../../../gpu-backend/engine/model/load-model.ts";
+import type { LayerWeights, LoadedModel } from "../../../../gpu-backend/engine/model/load-model.ts";
+import { type HeldMatrix, holdMatrix } from "../../../../gpu-backend/engine/model/matrix.ts";
 import type { ModelConfig } from "../../../../gpu-backend/engine/model/model-config.ts";
 import { seededRandom } from "../../../../src/base/random.ts";
 
@@ -18,9 +15,17 @@ export function aConfig(changes: Partial<ModelConfig> = {}): ModelConfig {
     vocabularyTokens: 61,
     contextTokens: 256,
     ropeTheta: 10_000,
+    ropeScaling: { kind: "default" },
     normEpsilon: 1e-5,
+    normOffset: 0,
+    embeddingScale: 1,
+    activation: "silu",
+    biases: { qkv: false, attentionOutput: false, mlp: false },
+    headNorms: false,
+    fusedTensors: false,
     tiedEmbeddings: false,
     eosTokenIds: [2],
+    notes: [],
     ...changes,
   };
 }
@@ -33,11 +38,8 @@ export function aModel(seed: number, config: ModelConfig = aConfig()): LoadedMod
     parameterCount += size;
     return Float32Array.from({ length: size }, () => center + spread * (2 * random() - 1));
   };
-  const matrix = (outputs: number, inputs: number): Matrix => ({
-    outputs,
-    inputs,
-    values: vector(outputs * inputs, 0, 2 / Math.sqrt(inputs)),
-  });
+  const matrix = (outputs: number, inputs: number) =>
+    holdMatrix(outputs, inputs, vector(outputs * inputs, 0, 2 / Math.sqrt(inputs)));
   const { hiddenSize, mlpSize, vocabularyTokens } = config;
   const querySize = config.headCount * config.headDimensions;
   const kvSize = config.kvHeadCount * config.headDimensions;
@@ -64,15 +66,12 @@ export function aModel(seed: number, config: ModelConfig = aConfig()): LoadedMod
     head,
     parameterCount,
     eosTokenIds: config.eosTokenIds,
-    revision: `random-${seed}`,
+    revision: () => `random-${seed}`,
+    close: () => {},
   };
 }
 
 /** A matrix of these rows, one for each output. */
-export function matrixOf(rows: readonly (readonly number[])[]): Matrix {
-  return {
-    outputs: rows.length,
-    inputs: rows[0]?.length ?? 0,
-    values: Float32Array.from(rows.flat()),
-  };
+export function matrixOf(rows: readonly (readonly number[])[]): HeldMatrix {
+  return holdMatrix(rows.length, rows[0]?.length ?? 0, Float32Array.from(rows.flat()));
 }

@@ -68,10 +68,15 @@ describe("a step of 16 sequences that decode", () => {
   });
 
   test("leaves nothing for good", async () => {
-    const before = heapAfterCollection();
     const pool = process.memoryUsage().arrayBuffers;
-    for (let index = 0; index < 2000; index++) await step();
-    expect(heapAfterCollection() - before, "20 bytes a step").toBeLessThan(40_000);
+    const left: number[] = [];
+    for (let repeat = 0; repeat < 4; repeat++) {
+      const before = heapAfterCollection();
+      for (let index = 0; index < 1000; index++) await step();
+      left.push(heapAfterCollection() - before);
+    }
+    // What else the process compiles or keeps comes once; a leak comes every time.
+    expect(Math.min(...left), "20 bytes a step").toBeLessThan(20_000);
     expect(process.memoryUsage().arrayBuffers).toBeLessThanOrEqual(pool + 65_536);
   });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { BlockChain } from "../../../../gpu-backend/engine/kv-cache/block-chain.ts";
-import type { KvCacheOptions } from "../../../../gpu-backend/engine/kv-cache/kv-cache.ts";
+import type { KvCacheOptions } from "../../../../gpu-backend/engine/kv-cache/kv-admission.ts";
 import { KvCache } from "../../../../gpu-backend/engine/kv-cache/kv-cache.ts";
 import { hashBlockReadably, tokenRange } from "../../../support/engine-builders.ts";
 
@@ -246,6 +246,7 @@ describe("KvCache", () => {
     expect(kvCache.statistics).toEqual({
       queriedTokens: 40,
       hitTokens: 0,
+      loadedTokens: 0,
       resumedQueriedTokens: 40,
       resumedHitTokens: 32,
     });

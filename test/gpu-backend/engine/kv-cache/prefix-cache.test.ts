@@ -15,6 +15,17 @@ describe("PrefixCache", () => {
     expect(prefixes.blockCount).toBe(0);
   });
 
+  test("a block is the only one of its hash as long as it has no copy", () => {
+    const prefixes = new PrefixCache();
+    prefixes.register("h", 3);
+    expect(prefixes.onlyHashOf(3)).toBe("h");
+    expect(prefixes.onlyHashOf(5)).toBeUndefined();
+    prefixes.register("h", 5);
+    expect([3, 5].map((block) => prefixes.onlyHashOf(block))).toEqual([undefined, undefined]);
+    prefixes.forget(3);
+    expect(prefixes.onlyHashOf(5)).toBe("h");
+  });
+
   test("a block has one hash at a time", () => {
     const prefixes = new PrefixCache();
     prefixes.register("h", 3);

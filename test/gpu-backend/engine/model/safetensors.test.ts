@@ -1,10 +1,11 @@
-import { mkdtemp, open, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Checkpoint } from "../../../../gpu-backend/engine/model/checkpoint.ts";
+import { widen } from "../../../../gpu-backend/engine/model/element-types.ts";
 import { ModelError } from "../../../../gpu-backend/engine/model/model-error.ts";
-import { SafetensorsFile } from "../../../../gpu-backend/engine/model/safetensors.ts";
 
 let directory: string;
 let path: string;
@@ -22,21 +23,18 @@ function encode(header: unknown, values: Uint8Array): Buffer {
   return Buffer.concat([length, json, values]);
 }
 
-async function withFile<T>(
-  bytes: Uint8Array,
-  use: (file: SafetensorsFile) => Promise<T>,
-): Promise<T> {
+async function withFile<T>(bytes: Uint8Array, use: (checkpoint: Checkpoint) => T): Promise<T> {
   await writeFile(path, bytes);
-  const handle = await open(path);
+  const checkpoint = new Checkpoint(directory);
   try {
-    return await use(await SafetensorsFile.open(handle, path));
+    return use(checkpoint);
   } finally {
-    await handle.close();
+    checkpoint.close();
   }
 }
 
 const readOne = (bytes: Uint8Array, shape: readonly number[] = [2]) =>
-  withFile(bytes, (file) => file.read("w", shape));
+  withFile(bytes, (checkpoint) => checkpoint.vector(checkpoint.find("w", shape)));
 
 const entry = (dtype: string, shape: number[], start: number, end: number) => ({
   dtype,
@@ -54,17 +52,17 @@ function halfValue(half: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-describe("SafetensorsFile", () => {
-  test("every half-precision number is widened exactly", async () => {
+describe("Checkpoint", () => {
+  test("every half-precision number is widened exactly, and the first that is none is found", () => {
     const halves = Uint16Array.from({ length: 65_536 }, (_, half) => half);
-    const bytes = encode({ w: entry("F16", [65_536], 0, 131_072) }, new Uint8Array(halves.buffer));
-    const values = await readOne(bytes, [65_536]);
+    const values = new Float32Array(65_536);
+    expect(widen(new Uint8Array(halves.buffer), "F16", values)).toBe(31 << 10);
     const expected = Float32Array.from(halves, halfValue);
     expect([...values].findIndex((value, half) => !Object.is(value, expected[half]))).toBe(-1);
   });
 
   test("a bfloat16 is the upper half of an f32", async () => {
-    const numbers = Float32Array.of(1, -2.5, 0.15625, -0, Infinity, 2 ** -130);
+    const numbers = Float32Array.of(1, -2.5, 0.15625, -0, 2 ** 127, 2 ** -130);
     const halves = Uint16Array.from(new Uint32Array(numbers.buffer), (bits) => bits >>> 16);
     const bytes = encode({ w: entry("BF16", [6], 0, 12) }, new Uint8Array(halves.buffer));
     expect(await readOne(bytes, [6])).toEqual(numbers);
@@ -80,8 +78,21 @@ describe("SafetensorsFile", () => {
 
   test("metadata is no tensor", async () => {
     const header = { __metadata__: { format: "pt" }, w: entry("F16", [2], 0, 4) };
-    const names = await withFile(encode(header, Buffer.alloc(4)), async (file) => [...file.names]);
+    const names = await withFile(encode(header, Buffer.alloc(4)), (file) => [...file.names]);
     expect(names).toEqual(["w"]);
+  });
+
+  test.each([
+    ["F16", Uint16Array.of(0x3c00, 0x7c00)],
+    ["F16", Uint16Array.of(0x3c00, 0xfe01)],
+    ["BF16", Uint16Array.of(0x3f80, 0xff80)],
+    ["BF16", Uint16Array.of(0x3f80, 0x7fc0)],
+    ["F32", Float32Array.of(1, -Infinity)],
+    ["F32", Float32Array.of(1, Number.NaN)],
+  ])("a weight in %s that is no number is refused with its place: %j", async (type, values) => {
+    const bytes = new Uint8Array(values.buffer);
+    const file = encode({ w: entry(type, [2], 0, bytes.length) }, bytes);
+    await expect(readOne(file)).rejects.toThrow("w is not a number at row 0, column 1");
   });
 
   const four = Buffer.alloc(4);

@@ -16,7 +16,7 @@ import { BUNDLED_MODEL, goldenPrompts } from "./bundled-model.ts";
 
 const TOKENIZER = await loadTokenizer(BUNDLED_MODEL);
 const MODEL = { tokenizer: TOKENIZER, contextTokens: 2048 };
-const BUNDLED = await readChatTemplateSource(BUNDLED_MODEL);
+const BUNDLED = await bundledTemplate();
 const SPECIAL_IDS = [0, 1, 2, 3, 4, 5, 6];
 
 /**
@@ -44,6 +44,12 @@ const TEMPLATES: Record<string, string> = {
   "changing case": `{% for m in messages %}<|user|>{{ m.content | upper }}{{ m.content | lower }}<|end|>{%
     endfor %}`,
 };
+
+async function bundledTemplate(): Promise<ChatTemplateSource> {
+  const source = await readChatTemplateSource(BUNDLED_MODEL);
+  if (source === undefined) throw new Error("the bundled model has a template");
+  return source;
+}
 
 const sourceOf = (template: string): ChatTemplateSource => ({ ...BUNDLED, template });
 const chatTemplate = (template: string) => new ChatTemplate(sourceOf(template), MODEL);
@@ -104,6 +110,7 @@ const sayingTokens = (count: number) => saying("7".repeat(count));
 describe("ChatTemplate", () => {
   test("golden prompts have the ids that the trainer's own code gave them", async () => {
     const template = await loadChatTemplate(BUNDLED_MODEL, MODEL);
+    if (template === undefined) throw new Error("the bundled model has a template");
     const prompts = goldenPrompts();
     expect(prompts).toHaveLength(12);
     for (const { messages, prompt_ids } of prompts) {
