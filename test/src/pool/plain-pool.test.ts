@@ -171,6 +171,40 @@ describe("a pool of servers that never report", () => {
     expect(others).not.toContain(undefined);
   });
 
+  test("hopes for no other one that wants to be left alone", () => {
+    const pool = aPlainPool(2);
+    const first = dispatched(pool, "first", 0);
+    const elsewhere = { excludedReplicaIds: first === undefined ? [] : [first.dispatch.replicaId] };
+    const other = leaseOf(dispatched(pool, "other", 0, elsewhere));
+    expect(pool.prospectsOf(leaseOf(first), [], 1)?.hasOther).toBe(true);
+    pool.limited(other, { isRefused: false, holdOffMs: 100 }, 1);
+    expect(pool.prospectsOf(leaseOf(first), [], 100)?.hasOther).toBe(false);
+    expect(pool.prospectsOf(leaseOf(first), [], 101)?.hasOther).toBe(true);
+  });
+
+  test.each([
+    ["openai", true],
+    ["vllm", false],
+  ] as const)(
+    "finds by late first tokens of %s how many it takes at once: %s",
+    (engine, isFound) => {
+      const pool = aPlainPool(1, { engine });
+      for (let index = 0; index < 20; index++) {
+        const leaseId = leaseOf(dispatched(pool, `alone-${index}`, 0, PATIENT));
+        pool.started(leaseId, 100, 0);
+        pool.settle(leaseId, { kind: "completed", outputTokens: 20 }, 0);
+      }
+      const crowd = Array.from({ length: 40 }, (_, index) =>
+        leaseOf(dispatched(pool, `crowd-${index}`, 0, PATIENT)),
+      );
+      for (const leaseId of crowd) pool.started(leaseId, 900, 0);
+      const [replica] = pool.status(0).replicas;
+      if (isFound) expect(replica?.ceiling).toBeLessThan(40);
+      else expect(replica).not.toHaveProperty("ceiling");
+      pool.checkInvariants();
+    },
+  );
+
   test("sends no more at once than were not refused, and no limit is heeded of a lease that has ended", () => {
     const pool = aPlainPool(1);
     const leases = Array.from({ length: 10 }, (_, index) =>

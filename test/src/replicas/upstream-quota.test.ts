@@ -37,7 +37,7 @@ describe("UpstreamQuota", () => {
 
   test("cuts once for a crowd that is refused, and never below one", () => {
     const crowd = new Crowd();
-    for (let count = 0; count < 40; count++) crowd.hear(40, "refused");
+    for (let count = 0; count < 40; count++) crowd.hear(40 - count, "refused");
     expect(crowd.quota.ceiling).toBe(36);
     for (let round = 0; round < 100; round++) {
       crowd.settle();
