@@ -49,12 +49,28 @@ export default defineConfig({
                 SLUICE_REPLICA_SECRET: "sluice-local-replica-secret-of-the-tests",
                 QA_POOL_TOKEN: "sluice-local-token-of-a-pool",
                 QA_POOL_TOKEN_WITH_BLANK: "sluice-local token",
+                QA_ACCESS_ID: "sluice-local-id.access",
+                QA_ACCESS_SECRET: "sluice-local-secret-of-access",
               },
+              // Stands for a VPC service: what goes through it says so.
+              serviceBindings: { QA_VPC: "vpc" },
               // By names of their own, since nothing is exported unless it is asked for.
               queueProducers: { TEST_QUEUE: "usage" },
               d1Databases: { TEST_DATABASE: "usage" },
               // Whoever reads the queue: as far as a test can tell, it writes down what it was given.
               workers: [
+                {
+                  name: "vpc",
+                  modules: true,
+                  script: `export default {
+                    fetch(request) {
+                      const headers = new Headers(request.headers);
+                      headers.set("x-came-by", "vpc");
+                      return fetch(new Request(request, { headers }));
+                    },
+                  };`,
+                  compatibilityDate: "2026-04-26",
+                },
                 {
                   name: "reader",
                   modules: true,

@@ -1,6 +1,7 @@
 import type { Dispatch, Offer, Outcome, Prospects } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import { toChain } from "../src/protocol/prompt-chain.ts";
+import type { SaidLimit } from "../src/protocol/said-limit.ts";
 import { FAILED } from "../src/slo/attainment.ts";
 import { askAnew } from "./ask-anew.ts";
 import type { Call } from "./call.ts";
@@ -19,6 +20,8 @@ export interface HeldLease {
   started(firstTokenAfterMs: number): Promise<void>;
   /** Says that the stream has paused for much too long. Never rejects. */
   stalled(): Promise<void>;
+  /** Says what its server told of its limits. Never rejects. */
+  limited(said: SaidLimit): Promise<void>;
   /**
    * Waits until the pool takes the slot back, which only what is beyond a guarantee can lose; false
    * when it never did. Never rejects.
@@ -102,6 +105,9 @@ function heldLease(
     stalled: async () => {
       await lease.stalled().catch(logLost);
     },
+    limited: async (said) => {
+      await lease.limited(said).catch(logLost);
+    },
     onceDisplaced: async () => {
       if (dispatch.isInProfile) return false;
       return lease.displaced().catch(() => false);
@@ -126,6 +132,7 @@ interface GivenLease {
 interface PoolLeaseStub extends Disposable {
   started(firstTokenAfterMs: number): Promise<void>;
   stalled(): Promise<void>;
+  limited(said: SaidLimit): Promise<void>;
   displaced(): Promise<boolean>;
   prospects(triedReplicaIds: readonly ReplicaId[]): Promise<Prospects | undefined>;
   hedge(offer: Offer): Promise<GivenLease | undefined>;

@@ -6,6 +6,8 @@ import type { LivePool, LiveReplica } from "../src/tenants/live-configuration.ts
 import { engineOf } from "../src/tenants/live-configuration.ts";
 import { readBody } from "./read-body.ts";
 import type { Settings } from "./settings.ts";
+import type { Transport } from "./transport.ts";
+import { transportFaultOf, transportOf } from "./transport.ts";
 
 /** From one round to the next, give or take a fifth: pools that began together must not stay so. */
 const ROUND_MS = 1_000;
@@ -21,7 +23,7 @@ const REPLICAS_MAX = 16;
 export interface EnginePollsOptions {
   /** Whether anybody waits or runs: else nobody is asked. */
   readonly isBusy: () => boolean;
-  readonly poolSecretOf: Settings["poolSecretOf"];
+  readonly settings: () => Settings;
   /** Takes what a server said, or nothing where it did not answer. */
   readonly tell: (replicaId: ReplicaId, said: EngineSignals) => void;
 }
@@ -56,11 +58,11 @@ export class EnginePolls {
   async #ask(): Promise<void> {
     let asked = this.#asked();
     while (this.#options.isBusy() && asked.length > 0) {
-      const headers = this.#headers();
+      const way = this.#way();
       // oxlint-disable-next-line no-await-in-loop -- a round begins when the one before is over
       await Promise.all(
         asked.map(async ({ replica: { replicaId, endpointUrl }, adapter }) => {
-          this.#options.tell(replicaId, await signalsAt(endpointUrl, adapter, headers));
+          this.#options.tell(replicaId, await signalsAt(endpointUrl, adapter, way));
         }),
       );
       const jitterMs = JITTER_RATIO * ROUND_MS * (2 * Math.random() - 1);
@@ -84,30 +86,35 @@ export class EnginePolls {
     return asked.slice(0, REPLICAS_MAX);
   }
 
-  /** Without a valid secret a server says nothing, which is what its requests come to as well. */
-  #headers(): Record<string, string> {
-    const secretName = this.#pool?.secretName;
-    const found = secretName === undefined ? undefined : this.#options.poolSecretOf(secretName);
-    return found?.kind === "known" ? { authorization: `Bearer ${found.secret}` } : {};
+  /** Without a valid secret, or a way, a server says nothing, which is what its requests come to as well. */
+  #way(): Transport | undefined {
+    const { secretName, transport } = this.#pool ?? {};
+    const settings = this.#options.settings();
+    if (transportFaultOf(transport, settings) !== undefined) return undefined;
+    const way = transportOf(transport, settings);
+    const found = secretName === undefined ? undefined : settings.poolSecretOf(secretName);
+    const bearer = found?.kind === "known" && { authorization: `Bearer ${found.secret}` };
+    return { fetch: way.fetch, headers: { ...way.headers, ...bearer } };
   }
 }
 
 async function signalsAt(
   endpointUrl: string,
   { probePaths, readSignals }: EngineAdapter,
-  headers: Record<string, string>,
+  way: Transport | undefined,
 ): Promise<EngineSignals> {
   const baseUrl = endpointUrl.replace(/\/+$/, "");
   return readSignals(
-    await Promise.all(probePaths.map((path) => answerOf(`${baseUrl}${path}`, headers))),
+    await Promise.all(probePaths.map((path) => answerOf(`${baseUrl}${path}`, way))),
   );
 }
 
-async function answerOf(url: string, headers: Record<string, string>): Promise<ProbeAnswer> {
+async function answerOf(url: string, way: Transport | undefined): Promise<ProbeAnswer> {
+  if (way === undefined) return undefined;
   try {
     // Following a redirect would send the secret wherever the server says.
     const signal = AbortSignal.timeout(ANSWER_MS_MAX);
-    const response = await fetch(url, { headers, redirect: "manual", signal });
+    const response = await way.fetch(url, { headers: way.headers, redirect: "manual", signal });
     const body = await readBody(response.body, ANSWER_BYTES_MAX);
     if (body === undefined) return undefined;
     const contentType = response.headers.get("content-type") ?? "";

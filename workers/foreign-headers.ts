@@ -1,7 +1,9 @@
 import type { PlainServer } from "../src/replicas/replica-state.ts";
+import type { LivePool } from "../src/tenants/live-configuration.ts";
 import { GatewayError } from "./gateway-error.ts";
 import { logLine } from "./log.ts";
 import type { Settings } from "./settings.ts";
+import { transportFaultOf } from "./transport.ts";
 
 /**
  * Returns what a server that is not ours is sent beside the usual: its own secret, if it has one. Throws
@@ -21,13 +23,10 @@ export function foreignHeaders(
   });
 }
 
-/** What is wrong with a pool's secret, for its operator; `undefined` where it is well, or there is none. */
-export function secretFaultOf(
-  secretName: string | undefined,
-  { poolSecretOf }: Settings,
-): string | undefined {
-  const found = secretName === undefined ? undefined : poolSecretOf(secretName);
-  return found?.kind === "known" || found === undefined
-    ? undefined
-    : `${secretName} ${found.reason}`;
+/** What is wrong with a pool's secrets and its transport, for its operator; `undefined` where all is well. */
+export function poolFaultOf(pool: LivePool | undefined, settings: Settings): string | undefined {
+  const { secretName, transport } = pool ?? {};
+  const found = secretName === undefined ? undefined : settings.poolSecretOf(secretName);
+  if (found?.kind === "faulty") return `${secretName} ${found.reason}`;
+  return transportFaultOf(transport, settings);
 }

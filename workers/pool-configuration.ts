@@ -28,7 +28,7 @@ export class PoolConfiguration {
   readonly #options: PoolConfigurationOptions;
   /** Of the version in force; 0 stands for a pool that is in no configuration. */
   #version: number | undefined;
-  #secretName: string | undefined;
+  #live: LivePool | undefined;
   #readAtMs = -Infinity;
   #triedAtMs = -Infinity;
   #reading: Promise<void> | undefined;
@@ -41,9 +41,9 @@ export class PoolConfiguration {
     return this.#options.poolId;
   }
 
-  /** Of the secret that its servers are sent, as the configuration in force has it. */
-  get secretName(): string | undefined {
-    return this.#secretName;
+  /** What is in force, of a pool that is in a configuration. */
+  get live(): LivePool | undefined {
+    return this.#live;
   }
 
   /**
@@ -85,7 +85,7 @@ export class PoolConfiguration {
     const version = live?.version ?? 0;
     if (version === this.#version) return;
     this.#version = version;
-    this.#secretName = live?.pool.secretName;
+    this.#live = live?.pool;
     onChange(live?.pool ?? { poolId, engine: "sluice", replicas: [], queueMax: 0 });
   }
 }

@@ -1,5 +1,6 @@
 import { RpcTarget } from "cloudflare:workers";
 import type { Dispatch, Offer, Outcome, Prospects, Rejection } from "../src/pool/offer.ts";
+import type { SaidLimit } from "../src/protocol/said-limit.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 
 /** The pool's verdict on an offer. */
@@ -17,6 +18,7 @@ export interface Hedged {
 export interface LeaseLine {
   readonly started: (firstTokenAfterMs: number) => void;
   readonly stalled: () => void;
+  readonly limited: (said: SaidLimit) => void;
   readonly prospects: (triedReplicaIds: readonly ReplicaId[]) => Prospects | undefined;
   readonly hedge: (offer: Offer) => Hedged | undefined;
   /** Called once. */
@@ -57,6 +59,11 @@ export class PoolLease extends RpcTarget {
   /** Says that the stream has paused for much too long. */
   async stalled(): Promise<void> {
     if (!this.#isSettled) this.#line.stalled();
+  }
+
+  /** Says what its server told of its limits. */
+  async limited(said: SaidLimit): Promise<void> {
+    if (!this.#isSettled) this.#line.limited(said);
   }
 
   /** Tells what to hope for while no answer comes; of replicas that were tried before nothing. */

@@ -12,7 +12,7 @@ import { REPLICA_CLOSE_CODES } from "../src/protocol/engine-api.ts";
 import type { LeaseId, PoolId, ReplicaId, RequestId } from "../src/protocol/ids.ts";
 import { EnginePolls } from "./engine-polls.ts";
 import type { Env } from "./env.ts";
-import { secretFaultOf } from "./foreign-headers.ts";
+import { poolFaultOf } from "./foreign-headers.ts";
 import { OperatorWord } from "./operator-word.ts";
 import { PoolConfiguration } from "./pool-configuration.ts";
 import type { Acquired, Hedged } from "./pool-lease.ts";
@@ -28,7 +28,6 @@ import { WakeTimer } from "./wake-timer.ts";
 
 /** A replica that is not in our copy of the configuration may be in one this much newer. */
 const UNKNOWN_REPLICA_CONFIGURATION_AGE_MS_MAX = 1_000;
-/** A pool that nobody can tell what it consists of. */
 const UNCONFIGURED: Rejection = {
   code: "server_is_overloaded",
   reason: "no-replica",
@@ -75,7 +74,7 @@ export class PoolObject extends DurableObject<Env> {
     );
     this.#polls = new EnginePolls({
       isBusy: () => this.#isBusy,
-      poolSecretOf: (name) => settingsOf(env).poolSecretOf(name),
+      settings: () => settingsOf(env),
       tell: (replicaId, said) => this.#call({ kind: "told", replicaId, said }),
     });
     if (this.#word.isClosed) this.#call({ kind: "close", isClosed: true });
@@ -135,7 +134,7 @@ export class PoolObject extends DurableObject<Env> {
   async status(poolId: PoolId): Promise<PoolStatus & { readonly secretFault?: string }> {
     const configuration = this.#configurationOf(poolId);
     await configuration.ensure();
-    const secretFault = secretFaultOf(configuration.secretName, settingsOf(this.env));
+    const secretFault = poolFaultOf(configuration.live, settingsOf(this.env));
     return { ...this.#pool.status(Date.now()), ...(secretFault !== undefined && { secretFault }) };
   }
 
@@ -269,6 +268,7 @@ export class PoolObject extends DurableObject<Env> {
       started: (firstTokenAfterMs) => this.#call({ kind: "started", leaseId, firstTokenAfterMs }),
       hedge: (offer) => this.#hedge(leaseId, offer),
       stalled: () => this.#call({ kind: "stalled", leaseId }),
+      limited: (said) => this.#call({ kind: "limited", leaseId, said }),
       prospects: (triedIds) => this.#pool.prospectsOf(leaseId, triedIds, Date.now()),
       settled: (outcome) => {
         this.#endDisplacing(leaseId, false);

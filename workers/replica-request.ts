@@ -5,6 +5,8 @@ import { CONTINUATION_MEMBER } from "../src/protocol/continuation.ts";
 import { CACHE_HIT, CLIENT_HEADERS, ENGINE_HEADERS } from "../src/protocol/headers.ts";
 import type { TenantId } from "../src/protocol/ids.ts";
 import { encodeChain } from "../src/protocol/prompt-chain.ts";
+import type { SaidLimit } from "../src/protocol/said-limit.ts";
+import { saidLimitOf } from "../src/protocol/said-limit.ts";
 import { editMembers } from "../src/protocol/json-text.ts";
 import { encodeTraceparent } from "../src/protocol/trace-context.ts";
 import type { UpstreamFault } from "../src/protocol/upstream-problem.ts";
@@ -16,9 +18,12 @@ import type { Call } from "./call.ts";
 import { foreignHeaders } from "./foreign-headers.ts";
 import { readBody } from "./read-body.ts";
 import type { Settings } from "./settings.ts";
+import { transportOf } from "./transport.ts";
 
-/** A replica's answer of status 200, or why there is none. */
-export type ReplicaAnswer =
+/** A replica's answer of status 200, or why there is none; `said`: what it told of its limits. */
+export type ReplicaAnswer = { readonly said?: SaidLimit } & AnswerOrFault;
+
+type AnswerOrFault =
   | {
       readonly kind: "answered";
       readonly body: ReadableStream<Uint8Array>;
@@ -46,9 +51,14 @@ export async function askReplica(
   const { interrupted } = call.record;
   // The pool's servers may have become others since the answer began.
   if (interrupted !== undefined && dispatch.plain !== undefined) return CANNOT_GO_ON;
+  const transport = transportOf(dispatch.transport, settings);
   const request: RequestInit = {
     method: "POST",
-    headers: { ...plainHeaders(call), ...ownHeaders(call, dispatch, settings) },
+    headers: {
+      ...plainHeaders(call),
+      ...ownHeaders(call, dispatch, settings),
+      ...transport.headers,
+    },
     body: interrupted === undefined ? bodyFor(call, dispatch) : continuedBody(call, interrupted),
     // Following one would send the secret wherever the replica says.
     redirect: "manual",
@@ -56,9 +66,25 @@ export async function askReplica(
   };
   const url = `${dispatch.endpointUrl.replace(/\/+$/, "")}${call.operation.path}`;
   // Whether it was refused, reset or stopped by us, nothing came back.
-  const response = await fetch(url, request).catch(() => undefined);
+  const response = await transport.fetch(url, request).catch(() => undefined);
   if (response === undefined) return { kind: "unusable", fault: upstreamFailure(true) };
-  return readHead(call, response, dispatch.plain);
+  const { plain } = dispatch;
+  const answer = await readHead(call, response, plain);
+  const said = plain && saidBy(response.headers, answer, plain);
+  return said === undefined ? answer : { ...answer, said };
+}
+
+/** What a server that is not ours tells of its limits beside its answer. */
+function saidBy(
+  headers: Headers,
+  answer: ReplicaAnswer,
+  plain: PlainServer,
+): SaidLimit | undefined {
+  return saidLimitOf({
+    isRefused: answer.kind === "unusable" && answer.fault.kind === "overload",
+    headerOf: (name) => headers.get(name),
+    usualHoldOffMs: ADAPTERS[plain.engine].holdOffMs ?? 0,
+  });
 }
 
 /** Nothing is wrong with a replica of another version, and others may be of this one. */

@@ -16,7 +16,17 @@ export interface Settings {
   readonly replicaSecret: string;
   /** What the Worker has under the name that a pool gives for its replicas' secret. */
   readonly poolSecretOf: (secretName: string) => PoolSecret;
+  /** The binding by which a pool's replicas are reached. */
+  readonly bindingOf: (name: string) => PoolBinding;
 }
+
+/** A binding's own `fetch`; without one, on a developer's machine alone, the way is the usual one. */
+type PoolBinding =
+  | {
+      readonly kind: "known";
+      readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
+    }
+  | { readonly kind: "faulty"; readonly reason: string };
 
 /** What a pool's servers are sent, or why that cannot be. */
 type PoolSecret =
@@ -99,6 +109,7 @@ function parseSettings(env: Env): Settings {
     adminKey: parsed.data.SLUICE_ADMIN_KEY,
     replicaSecret: parsed.data.SLUICE_REPLICA_SECRET,
     poolSecretOf: (secretName) => checkPoolSecret(Reflect.get(env, secretName), mode),
+    bindingOf: (name) => checkBinding(Reflect.get(env, name), mode),
   };
 }
 
@@ -146,4 +157,20 @@ function checkPoolSecret(secret: unknown, mode: Settings["mode"]): PoolSecret {
     return { kind: "faulty", reason: "is a published example" };
   }
   return { kind: "known", secret };
+}
+
+/** Bindings of a VPC service and of a certificate are both a `Fetcher`. */
+function checkBinding(binding: unknown, mode: Settings["mode"]): PoolBinding {
+  if (binding === undefined) {
+    return mode === "local" ? { kind: "known" } : { kind: "faulty", reason: "is not bound" };
+  }
+  if (!isFetcher(binding)) return { kind: "faulty", reason: "is no binding that has a fetch" };
+  return { kind: "known", fetch: (url, init) => binding.fetch(url, init) };
+}
+
+function isFetcher(
+  binding: unknown,
+): binding is { fetch(url: string, init: RequestInit): Promise<Response> } {
+  if (typeof binding !== "object" || binding === null) return false;
+  return "fetch" in binding && typeof binding.fetch === "function";
 }

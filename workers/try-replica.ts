@@ -151,6 +151,7 @@ async function receiveAnswer(
   const { dispatch } = lease;
   const sentAtMs = Date.now();
   const answer = await heads.during(() => askReplica(call, { dispatch, signal }, settings));
+  if (answer.said !== undefined) void lease.limited(answer.said);
   if (answer.kind !== "answered") return answer;
   const onAnswer = (): void => {
     noteDispatch(call, dispatch, sentAtMs);

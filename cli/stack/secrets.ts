@@ -59,8 +59,12 @@ export function providePoolSecrets(
   { pools }: Pick<LiveConfiguration, "pools">,
   environment: Environment,
 ): Readonly<Record<string, string>> {
-  const entries = pools.flatMap(({ poolId, secretName }) => {
-    if (secretName === undefined) return [];
+  const wanted = pools.flatMap(({ poolId, secretName, transport }) => {
+    const { idName, secretName: accessName } = transport?.access ?? {};
+    const names = [secretName, idName, accessName].filter((name) => name !== undefined);
+    return names.map((name) => ({ poolId, secretName: name }));
+  });
+  const entries = wanted.flatMap(({ poolId, secretName }) => {
     const secret = givenSecret(secretName, environment);
     if (secret !== undefined && POOL_SECRET.test(secret)) return [[secretName, secret] as const];
     const needed = `which pool "${poolId}" sends to its replicas`;

@@ -37,6 +37,11 @@ export interface EngineAdapter {
    */
   readonly isOverload?: (refusal: UpstreamRefusal) => boolean;
   /**
+   * How long it is left alone when it refuses for want of room and does not say for how long: one that counts
+   * requests by the minute has no more room a moment later. Absent: not at all, since others end there.
+   */
+  readonly holdOffMs?: number;
+  /**
    * Members of a request's body by which a KV namespace is told; absent where prompts of all tenants share one
    * cache, so that what one of them has sent shows in another one's time to the first token.
    */

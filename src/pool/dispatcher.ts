@@ -137,7 +137,9 @@ export class Dispatcher {
 function told(request: PoolRequest, { replica, foreseen }: Option, lease: Lease, nowMs: number) {
   const { requestId, leaseId, replicaId } = lease;
   const { endpointUrl, plain } = replica;
-  const sent = { replicaId, endpointUrl, ...(plain !== undefined && { plain }), dispatch: leaseId };
+  const { transport } = replica.state.settings;
+  const how = { ...(plain && { plain }), ...(transport && { transport }) };
+  const sent = { replicaId, endpointUrl, ...how, dispatch: leaseId };
   return { requestId, leaseId, dispatch: { ...sent, ...toForecast(request, foreseen, nowMs) } };
 }
 

@@ -2,7 +2,7 @@ import type { ErrorCode } from "../protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
 import type { PromptChain } from "../protocol/prompt-chain.ts";
 import type { OverloadLadder } from "../tenants/overload-step.ts";
-import type { PlainServer } from "../replicas/replica-state.ts";
+import type { PlainServer, ReplicaTransport } from "../replicas/replica-state.ts";
 import type { Attainment } from "../slo/attainment.ts";
 import type { SloTargets } from "../slo/targets.ts";
 import type { TenantShare } from "../tenants/share.ts";
@@ -60,6 +60,8 @@ export type RetryReason = "failed" | "refused" | "displaced" | "interrupted";
 export interface Dispatch {
   readonly replicaId: ReplicaId;
   readonly endpointUrl: string;
+  /** How it is reached, beyond its URL. */
+  readonly transport?: ReplicaTransport;
   /** Present where the replica is a server that is not ours: it is sent nothing of ours but this. */
   readonly plain?: PlainServer;
   /** Value of the `x-gw-dispatch` header. */

@@ -293,7 +293,7 @@ function isFit(
 ): boolean {
   const freeSlots = replica.freeSlots + slotsToCome;
   // Asked of every replica for everybody who waits, and then this is mostly why not.
-  if (freeSlots <= 0) return false;
+  if (freeSlots <= 0 || replica.quota.isHeldAt(nowMs)) return false;
   const facts = replica.factsAt(nowMs);
   return whyNot({ ...facts, freeSlots }, request.offer) === undefined;
 }

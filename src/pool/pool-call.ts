@@ -1,3 +1,4 @@
+import type { SaidLimit } from "../protocol/said-limit.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { EngineSignals } from "../protocol/engine-signals.ts";
 import type { LeaseId, ReplicaId, RequestId } from "../protocol/ids.ts";
@@ -21,6 +22,7 @@ export type PoolCall =
   | { readonly kind: "started"; readonly leaseId: LeaseId; readonly firstTokenAfterMs: number }
   | { readonly kind: "hedge"; readonly leaseId: LeaseId; readonly offer: Offer }
   | { readonly kind: "stalled"; readonly leaseId: LeaseId }
+  | { readonly kind: "limited"; readonly leaseId: LeaseId; readonly said: SaidLimit }
   | { readonly kind: "settle"; readonly leaseId: LeaseId; readonly outcome: Outcome }
   | { readonly kind: "wake" };
 
@@ -51,6 +53,8 @@ export function callPool(pool: Pool, call: PoolCall, nowMs: number): PoolEffect[
       return pool.hedge(call.leaseId, call.offer, nowMs);
     case "stalled":
       return pool.stalled(call.leaseId, nowMs);
+    case "limited":
+      return pool.limited(call.leaseId, call.said, nowMs);
     case "settle":
       return pool.settle(call.leaseId, call.outcome, nowMs);
     case "wake":

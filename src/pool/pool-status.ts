@@ -14,6 +14,10 @@ interface ReplicaStatus {
   readonly health: HealthStatus;
   /** Requests with a lease of this pool. */
   readonly outstanding: number;
+  /** Requests that it seems to take at once, where that was found to be fewer than it may be sent. */
+  readonly ceiling?: number;
+  /** For how long it wants to be left alone yet. */
+  readonly heldForMs?: number;
   /** As the replica last reported; absent while it has not. */
   readonly running?: number;
   readonly queued?: number;
@@ -78,12 +82,16 @@ export function toPoolStatus(state: PoolState, parts: PoolParts, nowMs: number):
 
 function toReplicaStatus(replica: Replica, nowMs: number): ReplicaStatus {
   const report = replica.lastReport;
+  const { ceiling, state } = replica.quota;
+  const heldForMs = (state.heldUntilMs ?? nowMs) - nowMs;
   return {
     replicaId: replica.replicaId,
     endpointUrl: replica.endpointUrl,
     state: replica.conditionAt(nowMs),
     health: replica.health.statusAt(nowMs),
     outstanding: replica.outstanding,
+    ...(ceiling < Infinity && { ceiling }),
+    ...(heldForMs > 0 && { heldForMs }),
     ...(report !== undefined && {
       running: report.runningRequests,
       queued: report.queuedRequests,

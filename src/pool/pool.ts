@@ -2,12 +2,14 @@ import { assert } from "../base/assert.ts";
 import type { MetricFamily } from "../base/metric-text.ts";
 import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
 import type { EngineSignals } from "../protocol/engine-signals.ts";
+import type { SaidLimit } from "../protocol/said-limit.ts";
 import type { LeaseId, PoolId, ReplicaId, RequestId } from "../protocol/ids.ts";
 import type { Replica } from "../replicas/replica.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
 import { Dispatcher } from "./dispatcher.ts";
 import { Hedger } from "./hedger.ts";
 import type { Lease } from "./lease-book.ts";
+import { heedLimit, noteFirstToken } from "./heed-limit.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import { ALL_MECHANISMS } from "./mechanisms.ts";
 import type { Offer, Outcome, Prospects } from "./offer.ts";
@@ -69,10 +71,7 @@ export class Pool {
     this.#hedger = new Hedger(this.#parts, dispatcher);
   }
 
-  /**
-   * Follows the configuration. A replica that left it gets nothing new, and what runs there
-   * finishes. A shorter queue turns nobody away who waits already.
-   */
+  /** Follows the configuration. What runs on a replica that left it finishes, and a shorter queue turns nobody away. */
   configure(pool: LivePool, nowMs: number): PoolEffect[] {
     this.state.queueMax = Math.min(pool.queueMax, this.#parts.limits.queueMax);
     this.#parts.configure(pool);
@@ -149,10 +148,7 @@ export class Pool {
     return this.#attend(nowMs);
   }
 
-  /**
-   * A request asks for a replica. It may ask again after a failure, but not while it still waits;
-   * an earlier lease of it may be alive, since its settlement can arrive late.
-   */
+  /** A request asks for a replica, perhaps again, but not while it waits; its earlier lease may still be alive. */
   offer(offer: Offer, nowMs: number): PoolEffect[] {
     assert(!this.#parts.queue.has(offer.requestId), "a request that waits is not offered again");
     const effects = this.#expire(nowMs);
@@ -175,6 +171,7 @@ export class Pool {
     const replica = this.#parts.replicas.get(lease.replicaId);
     if (lease.isLost || replica === undefined) return [];
     replica.started(lease.dispatchNumber, nowMs);
+    noteFirstToken(lease, replica, firstTokenAfterMs);
     return this.#attend(nowMs, replica);
   }
 
@@ -195,6 +192,13 @@ export class Pool {
     if (lease === undefined || lease.isLost || !this.#parts.mechanisms.ejection) return [];
     this.#parts.replicas.stalled(lease, nowMs);
     return this.#attend(nowMs, this.#parts.replicas.get(lease.replicaId));
+  }
+
+  /** A server that is not ours has said at a request how much more it takes, or that it takes no more. */
+  limited(leaseId: LeaseId, said: SaidLimit, nowMs: number): PoolEffect[] {
+    const lease = this.#parts.leases.get(leaseId);
+    if (lease?.isLost === false) heedLimit(lease, said, this.#parts.replicas, nowMs);
+    return this.#attend(nowMs);
   }
 
   /** A dispatched request has ended. Settling a lease that is not alive does nothing. */

@@ -4,7 +4,7 @@ import { engineOf } from "../tenants/live-configuration.ts";
 
 /** Returns what a pool's configuration says of each of its replicas. */
 export function replicaSettingsOf(pool: LivePool): ReplicaSettings[] {
-  const { replicas, secretName, health } = pool;
+  const { replicas, secretName, transport, health } = pool;
   return replicas.map((replica) => {
     const { replicaId, endpointUrl, requestsMax } = replica;
     const engine = engineOf(pool, replica);
@@ -15,6 +15,7 @@ export function replicaSettingsOf(pool: LivePool): ReplicaSettings[] {
       ...(engine !== "sluice" && {
         plain: { engine, ...(secretName !== undefined && { secretName }) },
       }),
+      ...(transport !== undefined && { transport }),
       ...(health !== undefined && { health }),
     };
   });

@@ -115,13 +115,14 @@ export class ReplicaSet implements Iterable<Replica> {
     for (const { health } of ready) health.probeNow(nowMs);
   }
 
-  /** When the next of the ejected may be probed; `undefined` where none is left alone until then. */
+  /** When the next of those that are left alone may be asked again; `undefined` where none is left alone. */
   nextProbeAtMs(nowMs: number): number | undefined {
     let nextAtMs: number | undefined;
-    for (const { isRemoved, health } of this.#replicas.values()) {
-      const { ejectedUntilMs } = health;
-      if (isRemoved || ejectedUntilMs === undefined || ejectedUntilMs <= nowMs) continue;
-      nextAtMs = Math.min(ejectedUntilMs, nextAtMs ?? Infinity);
+    for (const { isRemoved, health, quota } of this.#replicas.values()) {
+      for (const untilMs of [health.ejectedUntilMs, quota.state.heldUntilMs]) {
+        if (isRemoved || untilMs === undefined || untilMs <= nowMs) continue;
+        nextAtMs = Math.min(untilMs, nextAtMs ?? Infinity);
+      }
     }
     return nextAtMs;
   }

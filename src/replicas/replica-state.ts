@@ -8,6 +8,8 @@ import type { PrefillBacklogState } from "./prefill-backlog.ts";
 import type { PrefixIndexState } from "./prefix-index.ts";
 import { newPrefixIndexState } from "./prefix-index.ts";
 import type { ResidentsState } from "./residents.ts";
+import type { UpstreamQuotaState } from "./upstream-quota.ts";
+import { UpstreamQuota } from "./upstream-quota.ts";
 import type { SpeedFactorState } from "./speed-factor.ts";
 
 /** What the configuration says of a replica. */
@@ -21,8 +23,18 @@ export interface ReplicaSettings {
    * was sent there and how that went, and what it says when it is asked.
    */
   readonly plain?: PlainServer;
+  /** How it is reached, beyond its URL. */
+  readonly transport?: ReplicaTransport;
   /** When it is left alone for its failures; what is absent is as usual. */
   readonly health?: Partial<HealthOptions>;
+}
+
+/** The way to a replica, by what the Worker has under these names. */
+export interface ReplicaTransport {
+  /** A binding that has a `fetch` of its own. */
+  readonly via?: string;
+  /** The two secrets of a service token of Cloudflare Access. */
+  readonly access?: { readonly idName: string; readonly secretName: string };
 }
 
 /** How a server that is not ours is spoken to. */
@@ -73,6 +85,8 @@ export interface ReplicaState {
   missing: number;
   /** KV of requests that were in the last report and have left since. */
   releasedKvTokens: number;
+  /** How much a server that is not ours takes, as far as it has shown. */
+  readonly quota: UpstreamQuotaState;
   readonly residents: ResidentsState;
   readonly health: ReplicaHealthState;
   readonly prefixes: PrefixIndexState;
@@ -92,6 +106,7 @@ export function newReplicaState(settings: ReplicaSettings): ReplicaState {
     strangers: 0,
     missing: 0,
     releasedKvTokens: 0,
+    quota: { cutNumber: 0 },
     residents: { requests: new Map(), sentNumber: 0, acknowledgedNumber: 0 },
     health: { failures: 0, stalls: [], ejections: 0 },
     prefixes: newPrefixIndexState(),
@@ -108,13 +123,18 @@ const PLAIN_REQUESTS_MAX = 256;
  * Requests that a replica may have at once; none until it has said what it can hold. One that says nothing
  * has as many as are configured, or as are usual.
  */
-export function slotsOf({ hello, settings, signals }: ReplicaState): number {
+export function slotsMaxOf({ hello, settings, signals }: ReplicaState): number {
   if (settings.plain !== undefined) {
     return settings.requestsMax ?? signals?.said.runningMax ?? PLAIN_REQUESTS_MAX;
   }
   if (hello === undefined || hello.sequencesMax === 0) return 0;
   const held = hello.sequencesMax + hello.queueMax;
   return Math.min(held, settings.requestsMax ?? held);
+}
+
+/** The same, of a server that has shown to take no more than so many of those. */
+export function slotsOf(state: ReplicaState): number {
+  return Math.min(slotsMaxOf(state), new UpstreamQuota(state.quota).ceiling);
 }
 
 /** Names the kind of replica: those of one kind load and run the same. */

@@ -20,6 +20,7 @@ import type {
 import { newReplicaState, profileOf, slotsOf } from "./replica-state.ts";
 import type { ResidentRequest, SentRequest } from "./residents.ts";
 import { Residents } from "./residents.ts";
+import { UpstreamQuota } from "./upstream-quota.ts";
 import type { PredictedDuration } from "./speed-factor.ts";
 
 /**
@@ -32,6 +33,8 @@ export class Replica {
   readonly prefixes: PrefixIndex;
   /** Of its id, for rendezvous order. */
   readonly hash: number;
+  /** How much it takes, of a server that is not ours. */
+  readonly quota: UpstreamQuota;
   readonly #healthOptions: Partial<HealthOptions>;
   readonly #residents: Residents;
   readonly #loads: LoadView;
@@ -46,6 +49,7 @@ export class Replica {
     this.#healthOptions = options.health ?? {};
     this.health = new ReplicaHealth({ ...options.health, ...settings.health }, state.health);
     this.prefixes = new PrefixIndex(options.prefixKeysMax, state.prefixes);
+    this.quota = new UpstreamQuota(state.quota);
     this.#residents = new Residents(state.residents);
     this.#loads = new LoadView(state, this.#residents, options.countsLedger ?? true);
   }
@@ -87,10 +91,7 @@ export class Replica {
     return this.#residents.size;
   }
 
-  /**
-   * Requests there that hold no lease of ours: sent by the pool's previous life, or ended here but
-   * not yet there. They take slots all the same.
-   */
+  /** Requests there that hold no lease of ours, of the pool's previous life or of others. They take slots all the same. */
   get strangers(): number {
     return this.state.strangers;
   }
@@ -111,7 +112,7 @@ export class Replica {
       modelId: this.state.hello?.modelId,
       isReady: this.conditionAt(nowMs) === "ready",
       isEjected: !this.health.canTake(nowMs),
-      freeSlots: this.freeSlots,
+      freeSlots: this.quota.isHeldAt(nowMs) ? 0 : this.freeSlots,
     };
   }
 
@@ -262,10 +263,7 @@ export class Replica {
     else state.releasedKvTokens += promptTokens + expectedOutputTokens;
   }
 
-  /**
-   * Learns how right a prediction was. It counts for engines that do not tell what their steps cost:
-   * one that does also tells how far it departs from it, within dozens of steps.
-   */
+  /** Learns how right a prediction was, which counts for engines that do not tell what their steps cost. */
   learn(duration: PredictedDuration): void {
     this.#loads.learn(duration);
   }
@@ -275,6 +273,7 @@ export class Replica {
     this.#residents.checkInvariants();
     this.health.checkInvariants();
     this.prefixes.checkInvariants();
+    this.quota.checkInvariants();
     const { strangers, missing, releasedKvTokens } = this.state;
     assert(strangers >= 0 && missing >= 0, "nobody holds a negative slot");
     assert(missing <= this.#residents.reported.requests, "only what was reported can be missing");

@@ -14,6 +14,7 @@ import {
 } from "./configuration-file.ts";
 import { OverloadStepSection } from "./overload-section.ts";
 import {
+  AccessSection,
   AuthSection,
   HealthSection,
   ModelSection,
@@ -44,6 +45,7 @@ const SECTIONS: ReadonlyMap<string, Section> = new Map([
   ["pools.*", { known: Object.keys(PoolSection.shape), notYet: [] }],
   ["pools.*.replicas.*", { known: Object.keys(ReplicaSection.shape), notYet: [] }],
   ["pools.*.auth", { known: Object.keys(AuthSection.shape), notYet: [] }],
+  ["pools.*.access", { known: Object.keys(AccessSection.shape), notYet: [] }],
   ["pools.*.health", { known: Object.keys(HealthSection.shape), notYet: [] }],
   ["classes.*", { known: Object.keys(ClassSection.shape), notYet: [] }],
   ["defaults", { known: Object.keys(DefaultsSection.shape), notYet: [] }],
@@ -59,7 +61,14 @@ const SECTIONS: ReadonlyMap<string, Section> = new Map([
 ]);
 
 /** What these hold must not appear in a message, a log or a terminal. */
-const SECRET_KEYS: ReadonlySet<string | number | undefined> = new Set(["key", "hash"]);
+const SECRET_KEYS: ReadonlySet<string | number | undefined> = new Set([
+  "key",
+  "hash",
+  // Where a name belongs the secret itself may stand by mistake.
+  "secret",
+  "client_id",
+  "client_secret",
+]);
 
 const CREDENTIALS = /\/\/.*@/;
 

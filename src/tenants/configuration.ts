@@ -129,7 +129,8 @@ function resolveTenant(tenant: WholeTenant, classes: ReadonlyMap<string, SloTarg
   };
 }
 
-function resolvePool({ engine, replicas, queue_max, auth, health }: z.infer<typeof PoolSection>) {
+function resolvePool(pool: z.infer<typeof PoolSection>) {
+  const { engine, replicas, queue_max, auth, health } = pool;
   const { eject_after: ejectAfter, cooldown_max: cooldownMsMax } = health ?? {};
   return {
     engine,
@@ -144,12 +145,21 @@ function resolvePool({ engine, replicas, queue_max, auth, health }: z.infer<type
     }),
     queueMax: queue_max ?? QUEUE_MAX_DEFAULT,
     ...(auth !== undefined && { secretName: auth.secret }),
+    ...transportOf(pool),
     ...(health !== undefined && {
       health: {
         ...(ejectAfter !== undefined && { ejectAfter }),
         ...(cooldownMsMax !== undefined && { cooldownMsMax }),
       },
     }),
+  };
+}
+
+function transportOf({ via, access }: z.infer<typeof PoolSection>) {
+  if (via === undefined && access === undefined) return {};
+  const token = access && { idName: access.client_id, secretName: access.client_secret };
+  return {
+    transport: { ...(via !== undefined && { via }), ...(token !== undefined && { access: token }) },
   };
 }
 

@@ -11,6 +11,7 @@ import { ModelPrice } from "./model-price.ts";
 import type { OverloadStep } from "./overload-step.ts";
 import { isSecretName } from "./secret-name.ts";
 import { findBrokenReferences } from "./live-references.ts";
+import { LiveTransport } from "./transport.ts";
 import { SHARDS_MAX } from "./shard-allotments.ts";
 import { GUARANTEED_RATIO_MAX } from "./share.ts";
 
@@ -116,6 +117,8 @@ export const LivePool = z.strictObject({
   queueMax: z.int().min(0).max(CONFIGURATION_LIMITS.queueMax),
   /** Names the secret of the Worker that replicas that are not ours are sent; never the secret. */
   secretName: z.string().refine(isSecretName, "the name of a secret").exactOptional(),
+  /** Absent: by their URLs alone. */
+  transport: LiveTransport.exactOptional(),
   health: LiveHealth.exactOptional(),
   modelLimits: z.array(LiveModelLimit).max(CONFIGURATION_LIMITS.modelsMax).exactOptional(),
 });

@@ -62,12 +62,24 @@ export const ReplicaSection = section({
   max_running: Requests.exactOptional(),
 });
 
-export const AuthSection = section({
-  secret: textNotation(
-    "the name of a secret of the Worker in capitals, such as GPU_POOL_TOKEN, and none of SLUICE_…",
+const secretNotation = (example: string) =>
+  textNotation(
+    `the name of a secret of the Worker in capitals, such as ${example}, and none of SLUICE_…`,
     (text) => (isSecretName(text) ? text : undefined),
-  ),
+  );
+
+export const AuthSection = section({ secret: secretNotation("GPU_POOL_TOKEN") });
+
+/** A service token of Cloudflare Access. */
+export const AccessSection = section({
+  client_id: secretNotation("GPU_ACCESS_ID"),
+  client_secret: secretNotation("GPU_ACCESS_SECRET"),
 });
+
+const BindingName = textNotation(
+  "the name of a binding of the Worker in capitals, such as GPU_VPC, and none of SLUICE_…",
+  (text) => (isSecretName(text) ? text : undefined),
+);
 
 export const HealthSection = section({
   eject_after: countNotation("failures in a row", { min: 1, max: ejectAfterMax }).exactOptional(),
@@ -89,5 +101,7 @@ export const PoolSection = section({
   replicas: z.array(ReplicaSection, REPLICAS).min(1, REPLICAS).max(replicasPerPoolMax, REPLICAS),
   queue_max: countNotation("requests", { min: 0, max: queueMax }).exactOptional(),
   auth: AuthSection.exactOptional(),
+  access: AccessSection.exactOptional(),
+  via: BindingName.exactOptional(),
   health: HealthSection.exactOptional(),
 });

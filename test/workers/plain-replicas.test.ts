@@ -123,6 +123,60 @@ describe("a server that is not ours", () => {
   });
 });
 
+const heldOf = async (gateway: TestGateway) =>
+  (await gateway.poolStatus()).replicas.map(({ heldForMs }) => heldForMs ?? 0);
+const limited = (status: number, headers: Record<string, string>, steps = wholeAnswer("a")) => {
+  const type = { "content-type": "application/json" };
+  return [{ kind: "head", status, headers: { ...type, ...headers } } as const, ...steps.slice(1)];
+};
+
+describe("a server that tells its limits", () => {
+  test("is left alone as long as its refusal says, and the client is served by another one", async () => {
+    const gateway = await aPlainGateway({}, { replicaCount: 2 });
+    await gateway.upstream.answerWith(limited(429, { "retry-after": "40" }), wholeAnswer("served"));
+    expect((await gateway.ask()).status).toBe(200);
+    const [refusedBy] = (await gateway.upstream.requests()).map(({ address }) => address);
+    await vi.waitFor(async () => {
+      const held = await heldOf(gateway);
+      expect(held[refusedBy ?? 0]).toBeGreaterThan(30_000);
+      expect(held.filter((ms) => ms > 0)).toHaveLength(1);
+    }, WAIT);
+    for (let count = 0; count < 4; count++) {
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      expect((await gateway.ask()).status).toBe(200);
+    }
+    const later = (await gateway.upstream.requests()).slice(1);
+    expect(later.map(({ address }) => address)).not.toContain(refusedBy);
+    await becomesIdle(gateway);
+  });
+
+  test("is left alone once its quota is used up, by an answer that is good", async () => {
+    const gateway = await aPlainGateway();
+    const exhausted = {
+      "x-ratelimit-remaining-requests": "0",
+      "x-ratelimit-reset-requests": "300ms",
+    };
+    await gateway.upstream.answerWith(limited(200, exhausted), wholeAnswer("later"));
+    const sentAtMs = Date.now();
+    expect((await gateway.ask()).status).toBe(200);
+    await vi.waitFor(async () => expect(await heldOf(gateway)).not.toEqual([0]), WAIT);
+    // Who comes meanwhile waits, and is served when it is over.
+    expect((await gateway.ask()).status).toBe(200);
+    expect(Date.now() - sentAtMs).toBeGreaterThanOrEqual(300);
+    expect(await gateway.upstream.requests()).toHaveLength(2);
+    await becomesIdle(gateway);
+  });
+
+  test("is asked again a second after a refusal that says nothing", async () => {
+    const gateway = await aPlainGateway();
+    await gateway.upstream.answerWith(limited(429, {}), wholeAnswer("a"));
+    expect([429, 503]).toContain((await gateway.ask()).status);
+    await vi.waitFor(async () => expect(await heldOf(gateway)).not.toEqual([0]), WAIT);
+    expect((await heldOf(gateway))[0]).toBeLessThanOrEqual(1_000);
+    await becomesIdle(gateway);
+  });
+});
+
 describe("a model of which only so many requests may run", () => {
   test("has the others wait, over all servers of its pool", async () => {
     const modelLimits = [{ modelId: ModelId.parse("narrow"), requestsMax: 1 }];

@@ -32,6 +32,27 @@ const secretOf = (secret: string | undefined, mode: "local" | "production" = "pr
   return settingsOf(environment).poolSecretOf("GPU_POOL_TOKEN");
 };
 
+const bindingOf = (binding: unknown, mode: "local" | "production") => {
+  const environment = { ...PRODUCTION, SLUICE_MODE: mode, GPU_VPC: binding };
+  return settingsOf(environment).bindingOf("GPU_VPC");
+};
+
+describe("the binding of a pool", () => {
+  test("that is not there is one in production, and the usual way on a developer's machine", () => {
+    expect(bindingOf(undefined, "production")).toEqual({ kind: "faulty", reason: "is not bound" });
+    expect(bindingOf(undefined, "local")).toEqual({ kind: "known" });
+  });
+
+  test.each([["a text"], [{}], [{ fetch: "no function" }], [null]])(
+    "is none where it has no fetch: %j",
+    (binding) => {
+      for (const mode of ["production", "local"] as const) {
+        expect(bindingOf(binding, mode)).toMatchObject({ kind: "faulty" });
+      }
+    },
+  );
+});
+
 describe("settingsOf()", () => {
   test("gives the same settings for the same environment", () => {
     expect(settingsOf(PRODUCTION)).toBe(settingsOf(PRODUCTION));

@@ -77,6 +77,20 @@ describe("providePoolSecrets()", () => {
     expect(providePoolSecrets({ pools }, environment)).toEqual({ QA_TOKEN: "sk-of-qa" });
   });
 
+  test("takes both halves of a service token as well", () => {
+    const transport = { access: { idName: "QA_ID", secretName: "QA_KEY" } };
+    const behindAccess = pools.map((pool) => ({ ...pool, transport }));
+    const environment = { QA_TOKEN: "sk-of-qa", QA_ID: "id.access", QA_KEY: "k", OTHER: "x" };
+    expect(providePoolSecrets({ pools: behindAccess }, environment)).toEqual({
+      QA_TOKEN: "sk-of-qa",
+      QA_ID: "id.access",
+      QA_KEY: "k",
+    });
+    expect(() =>
+      providePoolSecrets({ pools: behindAccess }, { QA_TOKEN: "a", QA_ID: "b" }),
+    ).toThrow(/^Expected QA_KEY in the environment, which pool "own" sends to/);
+  });
+
   test.each([
     ["a b", "3 characters"],
     ["x\nSLUICE_MODE=production", "24 characters"],

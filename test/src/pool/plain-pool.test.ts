@@ -150,6 +150,77 @@ describe("a pool of servers that never report", () => {
     });
   });
 
+  test("leaves one alone as long as it asks for, and asks it at once when that is over", () => {
+    const pool = aPlainPool(1);
+    const first = leaseOf(dispatched(pool, "first", 0));
+    pool.limited(first, { isRefused: false, holdOffMs: 300 }, 10);
+    expect(pool.status(10).replicas[0]).toMatchObject({ state: "ready", heldForMs: 300 });
+    const waits = pool.offer(anOffer("second", PATIENT), 20);
+    expect(only("dispatch", waits)).toEqual([]);
+    const [wake] = only("wake", waits);
+    expect(wake?.atMs).toBe(310);
+    expect(only("dispatch", pool.wake(310))).toMatchObject([{ requestId: "second" }]);
+  });
+
+  test("sends others to another one meanwhile", () => {
+    const pool = aPlainPool(2);
+    const first = dispatched(pool, "first", 0);
+    pool.limited(leaseOf(first), { isRefused: true, holdOffMs: 60_000 }, 0);
+    const others = ["a", "b", "c"].map((name) => dispatched(pool, name, 1)?.dispatch.replicaId);
+    expect(others).not.toContain(first?.dispatch.replicaId);
+    expect(others).not.toContain(undefined);
+  });
+
+  test("hopes for no other one that wants to be left alone", () => {
+    const pool = aPlainPool(2);
+    const first = dispatched(pool, "first", 0);
+    const elsewhere = { excludedReplicaIds: first === undefined ? [] : [first.dispatch.replicaId] };
+    const other = leaseOf(dispatched(pool, "other", 0, elsewhere));
+    expect(pool.prospectsOf(leaseOf(first), [], 1)?.hasOther).toBe(true);
+    pool.limited(other, { isRefused: false, holdOffMs: 100 }, 1);
+    expect(pool.prospectsOf(leaseOf(first), [], 100)?.hasOther).toBe(false);
+    expect(pool.prospectsOf(leaseOf(first), [], 101)?.hasOther).toBe(true);
+  });
+
+  test.each([
+    ["openai", true],
+    ["vllm", false],
+  ] as const)(
+    "finds by late first tokens of %s how many it takes at once: %s",
+    (engine, isFound) => {
+      const pool = aPlainPool(1, { engine });
+      for (let index = 0; index < 20; index++) {
+        const leaseId = leaseOf(dispatched(pool, `alone-${index}`, 0, PATIENT));
+        pool.started(leaseId, 100, 0);
+        pool.settle(leaseId, { kind: "completed", outputTokens: 20 }, 0);
+      }
+      const crowd = Array.from({ length: 40 }, (_, index) =>
+        leaseOf(dispatched(pool, `crowd-${index}`, 0, PATIENT)),
+      );
+      for (const leaseId of crowd) pool.started(leaseId, 900, 0);
+      const [replica] = pool.status(0).replicas;
+      expect((replica?.ceiling ?? Infinity) < 40).toBe(isFound);
+      pool.checkInvariants();
+    },
+  );
+
+  test("sends no more at once than were not refused, and no limit is heeded of a lease that has ended", () => {
+    const pool = aPlainPool(1);
+    const leases = Array.from({ length: 10 }, (_, index) =>
+      leaseOf(dispatched(pool, `request-${index}`, 0)),
+    );
+    const said = { isRefused: true, holdOffMs: 0 };
+    for (const leaseId of leases) pool.limited(leaseId, said, 1);
+    expect(pool.status(1).replicas[0]).toMatchObject({ ceiling: 9, outstanding: 10 });
+    for (const leaseId of leases.slice(0, 2)) {
+      pool.settle(leaseId, { kind: "upstream-refused" }, 2);
+      pool.limited(leaseId, { isRefused: true, holdOffMs: 60_000 }, 2);
+    }
+    expect(dispatched(pool, "ninth", 3)).toBeDefined();
+    expect(dispatched(pool, "tenth", 3)).toBeUndefined();
+    pool.checkInvariants();
+  });
+
   test("keeps its laws whatever happens in whatever order", () => {
     const model = ModelId.parse("sluice-tiny");
     const change: Partial<LivePool> = {

@@ -142,6 +142,8 @@ export class RandomCalls {
     if (draw < 0.72) return this.#start() ?? { kind: "wake" };
     if (draw < 0.92) return this.#end() ?? { kind: "wake" };
     if (draw < 0.93) return this.#withdraw() ?? { kind: "wake" };
+    const isPlain = this.#change.engine === "openai";
+    if (draw < 0.93 && isPlain) return this.#limit() ?? { kind: "wake" };
     if (draw < 0.94) return this.#stall() ?? { kind: "wake" };
     if (draw < 0.955) return this.#hedge() ?? { kind: "wake" };
     if (draw < 0.96) return { kind: "wake" };
@@ -247,6 +249,12 @@ export class RandomCalls {
   #stall(): PoolCall | undefined {
     const leaseId = this.#oneOf([...this.#leases.keys()]);
     return leaseId === undefined ? undefined : { kind: "stalled", leaseId };
+  }
+
+  #limit(): PoolCall | undefined {
+    const leaseId = this.#oneOf([...this.#leases.keys()]);
+    const said = { isRefused: this.#random() < 0.5, holdOffMs: this.#below(3) * 100 };
+    return leaseId === undefined ? undefined : { kind: "limited", leaseId, said };
   }
 
   #hedge(): PoolCall | undefined {

@@ -138,6 +138,8 @@ describe("parseConfiguration()", () => {
           engine: openai
           replicas: [{ url: "http://qa-1:9900/v1/", max_running: 2 }, { url: http://qa-2:9900/proxy/v1 }, { url: http://qa-3 }]
           auth: { secret: QA_TOKEN }
+          access: { client_id: QA_ACCESS_ID, client_secret: QA_ACCESS_SECRET }
+          via: QA_VPC
           health: { eject_after: 3, cooldown_max: 3s, probe: passive }
       tenants: { acme: { keys: [{ name: a, hash: "hmac-sha256:${HASH}" }], models: [narrow], class: chat } }
     `);
@@ -154,6 +156,10 @@ describe("parseConfiguration()", () => {
         ],
         queueMax: 256,
         secretName: "QA_TOKEN",
+        transport: {
+          via: "QA_VPC",
+          access: { idName: "QA_ACCESS_ID", secretName: "QA_ACCESS_SECRET" },
+        },
         health: { ejectAfter: 3, cooldownMsMax: 3_000 },
         modelLimits: [{ modelId: "narrow", requestsMax: 1 }],
       },
@@ -251,6 +257,26 @@ describe("parseConfiguration()", () => {
       );
     },
   );
+
+  test.each(["SLUICE_REPLICA_SECRET", "vpc", "", "http://10.0.0.1"])(
+    "the binding %j is not one by which servers could be reached",
+    (via) => {
+      const [problem = ""] = problemsWith("pools.local.via", via);
+      expect(problem).toMatch(/^pools.local.via: expected the name of a binding of the Worker/);
+    },
+  );
+
+  test("a service token is two secrets, by their names", () => {
+    const whole = { client_id: "GPU_ACCESS_ID", client_secret: "GPU_ACCESS_SECRET" };
+    expect(problemsWith("pools.local.access", whole)).toEqual([]);
+    const { client_id: id } = whole;
+    expect(problemsWith("pools.local.access", { client_id: id })).not.toEqual([]);
+    const typed = problemsWith("pools.local.access", { ...whole, client_secret: "s3cr3t-itself" });
+    expect(typed.join()).toContain(
+      "pools.local.access.client_secret: expected the name of a secret",
+    );
+    expect(typed.join()).not.toContain("s3cr3t-itself");
+  });
 
   test("our own engines are sent no other secret than theirs", () => {
     expect(problemsWith("pools.local.auth", { secret: "GPU_TOKEN" })).toEqual([
