@@ -102,6 +102,7 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
   if (planned.kind === "invalid") throw new CommandFailure(`${source.file}: ${planned.problem}`);
   const { plan } = planned;
   const poolSecrets = providePoolSecrets(plan.configuration, process.env);
+  const modelFolder = flags.model === undefined ? undefined : findModel(flags.model);
   const toPortNeed = (engine: EnginePlan) => toEnginePortNeed(engine, source);
   const portNeeds = [toGatewayPortNeed(flags), ...plan.engines.map(toPortNeed)];
   const portProblems = await findPortProblems(portNeeds);
@@ -110,7 +111,6 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
   const ready = toReadyEvent(plan, source, toLocalUrl("http", flags));
   const warning = warnOfDemoKeys(flags.host, ready.demoKeys);
   if (warning !== undefined) terminal.complain(warning);
-  const modelFolder = flags.model === undefined ? undefined : findModel(flags.model);
   const parts = { plan, toPortNeed, secrets, poolSecrets, ready, modelFolder };
   return runToTheEnd(parts, flags, terminal);
 }

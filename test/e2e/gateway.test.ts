@@ -319,6 +319,8 @@ describe("a gateway with two engines, asked by the official client", () => {
         "--local",
         `--url=${stack.gatewayUrl}`,
         `--expected-version=${version}`,
+        // The key that the file does not have any more is to go.
+        "--yes",
       );
     const applied = await apply(1);
     expect(JSON.parse(applied.stdout)).toMatchObject({ version: 2 });
