@@ -67,7 +67,7 @@ export const FLAGS: Readonly<Record<string, Flag>> = {
   },
   "kv-disk": {
     argument: "DIR",
-    help: "folder for what requests have computed, found again after a restart; of this engine alone",
+    help: "folder for what requests have computed, found again after a restart; of this engine alone, with --kv-host-mib",
   },
   "kv-disk-mib": { argument: "N", help: "what may be in that folder", default: "1024" },
   isolation: {

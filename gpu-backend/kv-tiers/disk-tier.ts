@@ -1,6 +1,6 @@
-import { mkdirSync, readdirSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { assert } from "../../src/base/assert.ts";
 import { messageOf } from "../engine/message-of.ts";
 import { decodeBlock, encodeBlock, fileBytesOf } from "./kv-block-file.ts";
@@ -164,7 +164,7 @@ export class DiskTier {
 
   #takeOver(): void {
     const { folder, blockBytes } = this.#options;
-    mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
+    makeFolder(folder);
     const files = readdirSync(folder).flatMap((name) => {
       const stat = statSync(join(folder, name), { throwIfNoEntry: false });
       return stat === undefined ? [] : [{ name, bytes: stat.size, changedAtMs: stat.mtimeMs }];
@@ -187,4 +187,11 @@ export class DiskTier {
   #pathOf(hash: string): string {
     return join(this.#options.folder, hash);
   }
+}
+
+/** Where a folder cannot be made although its parent is there, as under /proc, Node's own recursion never ends. */
+function makeFolder(path: string): void {
+  if (existsSync(path)) return;
+  makeFolder(dirname(path));
+  mkdirSync(path, { mode: FOLDER_MODE });
 }

@@ -1,4 +1,5 @@
 import {
+  existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -204,3 +205,12 @@ test("a version is another one where anything in it is", () => {
   expect(new Set(names).size).toBe(4);
   expect(names[0]).toMatch(/^[\w-]{22}$/);
 });
+
+test.runIf(existsSync("/proc/self"))(
+  "a folder that the system makes for nobody is a fault at once",
+  () => {
+    const faults: string[] = [];
+    aTier({ folder: "/proc/sluice/version", onFault: (message) => faults.push(message) });
+    expect(faults).toEqual([expect.stringContaining("ENOENT")]);
+  },
+);
