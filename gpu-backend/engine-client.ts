@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { attendedPairsOf } from "../src/step-cost/step-model.ts";
 import { monotonicNowMs } from "./clock.ts";
@@ -37,6 +38,8 @@ export interface EngineClientOptions {
   readonly onNote?: (note: string) => void;
 }
 
+/** Longer than a step, behind which a thread that is told to end does so by itself. */
+const HALT_MS_MAX = 1_000;
 const THREAD_URL = new URL("./engine-thread-start.mjs", import.meta.url);
 /** The largest step of a model that is of any use on a CPU takes seconds. */
 const STEP_MS_MAX = 60_000;
@@ -56,6 +59,7 @@ export class EngineClient {
   readonly ended: Promise<string | undefined>;
 
   readonly #thread: Worker;
+  readonly #exited: Promise<unknown>;
   readonly #openRequestsMax: number;
   readonly #onPlan: (plan: MemoryPlan) => void;
   readonly #onChange: () => void;
@@ -94,6 +98,7 @@ export class EngineClient {
     this.#thread.stdout.pipe(process.stderr, { end: false });
     this.#thread.on("message", (message: EngineMessage) => this.#hear(message));
     this.#thread.on("error", (error) => this.#fail(`The engine thread broke: ${error.message}`));
+    this.#exited = new Promise((resolve) => this.#thread.once("exit", resolve));
     this.#thread.on("exit", (code) => this.#fail(`The engine thread ended with code ${code}`));
 
     const watch = new StepWatch(watchMemory);
@@ -163,8 +168,20 @@ export class EngineClient {
 
   /** Stops the thread. Requests that are still open fail with `reason`. */
   async close(reason: string): Promise<void> {
+    const hears = this.#condition === "serving" || this.#condition === "draining";
     this.#end("closed", reason, undefined);
+    if (hears) await this.#halt();
     await this.#thread.terminate();
+  }
+
+  /** Has the thread end between two steps. */
+  async #halt(): Promise<void> {
+    // One that is ended from without, in the midst of native code, takes the process along (SIGABRT).
+    this.#thread.postMessage({ kind: "halt" } satisfies EngineCommand);
+    const abort = new AbortController();
+    const late = sleep(HALT_MS_MAX, undefined, { signal: abort.signal }).catch(() => undefined);
+    await Promise.race([this.#exited, late]);
+    abort.abort();
   }
 
   #refusal(id: string): EngineEvent {

@@ -87,6 +87,10 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
       case "drain":
         loop.drain();
         break;
+      case "halt":
+        // Of this thread, not of the process.
+        process.exit();
+        break;
     }
   });
   const facts = factsOf(engine, loaded, options);

@@ -46,7 +46,10 @@ function stopWhenAsked(settings: Settings, running: () => RunningEngine | undefi
   const stop = (cause: string): void => {
     const engine = running();
     if (engine === undefined) process.exit(EXIT_OK);
-    if (isStopping) process.exit(EXIT_FAILURE);
+    if (isStopping) {
+      void engine.halt().then(() => process.exit(EXIT_FAILURE));
+      return;
+    }
     isStopping = true;
     log("info", "draining", { cause, drainMs: settings.drainMs });
     void engine.stop().then(() => {

@@ -31,6 +31,8 @@ export interface RunningEngine {
   readonly broken: Promise<string>;
   /** Refuses what is new, lets what is here finish for `drainMs` at most, then lets go of all. */
   stop(): Promise<void>;
+  /** Lets go of all at once. */
+  halt(): Promise<void>;
 }
 
 /** Time for the last frames of an answer to reach its client before connections are cut. */
@@ -97,6 +99,7 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
     broken: engine.ended.then((reason) => reason ?? new Promise<never>(() => {})),
     stop: () =>
       (stopping ??= stop({ settings, engine, link, listener, prompts: servedModel?.prompts })),
+    halt: () => engine.close("The engine is stopped at once"),
   };
 }
 

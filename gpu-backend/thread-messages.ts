@@ -79,7 +79,9 @@ export interface EngineSnapshot extends EngineLoad, StepMeasurements {
 export type EngineCommand =
   | { readonly kind: "submit"; readonly request: GenerateRequest }
   | { readonly kind: "cancel"; readonly id: string }
-  | { readonly kind: "drain" };
+  | { readonly kind: "drain" }
+  /** The thread is to end, between two steps. */
+  | { readonly kind: "halt" };
 
 /** An engine event, or that a request's first tokens are being computed, behind those found cached. */
 export type EngineEvent =

@@ -94,7 +94,8 @@ test(
     await eventually("it drains", () => program?.log.at(-1)?.["event"] === "draining");
     program.child.kill("SIGTERM");
     expect(await program.ended).toBe(1);
-    await expect(running.text()).rejects.toThrow("terminated");
+    // Its error may still reach the client, or the connection breaks.
+    expect(await running.text().catch(() => "broken")).not.toContain("[DONE]");
   },
   START_MS_MAX,
 );
