@@ -32,6 +32,15 @@ function tokens() {
   });
 }
 
+/** Of no time at all nothing can come, and a timer of Node takes no more milliseconds than 31 bits hold. */
+function someTime() {
+  return duration(DURATION).refine(
+    (ms) => ms > 0 && ms <= MS_MAX,
+    "Expected a duration above 0s, of at most 24 days",
+  );
+}
+
+const MS_MAX = 24 * 86_400_000;
 const DURATION = "Expected a duration such as 60s or 5m";
 const isRate = (rate: number) => rate > 0 && rate <= RATE_MAX;
 
@@ -72,12 +81,13 @@ export const BENCH_FLAGS = z.object({
   speed: decimal("Expected a number above 0", (speed) => speed > 0 && speed < Infinity)
     .default(1)
     .register(FLAG_HELP, { valueName: "N", meaning: "Play the trace so many times as fast (1)" }),
-  duration: duration(DURATION)
+  duration: someTime()
     .default(60_000)
     .register(FLAG_HELP, { valueName: "TIME", meaning: "How long requests are sent (60s)" }),
-  "warm-up": duration(DURATION).default(5_000).register(FLAG_HELP, {
+  "warm-up": duration(DURATION).optional().register(FLAG_HELP, {
     valueName: "TIME",
-    meaning: "What was due before this does not count (5s)",
+    meaning:
+      "What was due before this does not count (5s, or half of a shorter --duration than 10s)",
   }),
   preset: z
     .enum(Object.keys(PRESETS), `Expected one of ${Object.keys(PRESETS).join(", ")}`)
@@ -103,7 +113,7 @@ export const BENCH_FLAGS = z.object({
     { min: 1, max: 20_000, default: 1_000 },
     "So many requests are under way at most",
   ),
-  timeout: duration(DURATION)
+  timeout: someTime()
     .default(120_000)
     .register(FLAG_HELP, { valueName: "TIME", meaning: "A longer answer has failed (120s)" }),
   seed: countFlag(
@@ -141,6 +151,13 @@ export const BENCH_FLAGS = z.object({
   json: flagSwitch("Print the result as JSON instead of a table"),
 });
 export type BenchFlags = z.output<typeof BENCH_FLAGS>;
+
+const WARM_UP_MS = 5_000;
+
+/** What was due before this does not count; unless it is given, at least half of the load does. */
+export function warmUpMsOf(flags: Pick<BenchFlags, "warm-up" | "duration">): number {
+  return flags["warm-up"] ?? Math.min(WARM_UP_MS, flags.duration / 2);
+}
 
 /** vLLM takes goals as several words; they become one. */
 export function joinGoals(words: readonly string[]): string[] {

@@ -3,6 +3,7 @@ import type { Markup } from "../report/html-page.ts";
 import { svgChart } from "../report/svg-chart.ts";
 import type { LoadResult } from "./load-result.ts";
 import { TENANT_HEADS, tenantRows, warningsOf } from "./report-load.ts";
+import { failuresText } from "./reason-counts.ts";
 import type { RateSweep } from "./sweep-rates.ts";
 
 /** A result as a page with pictures, which needs nothing but itself. */
@@ -54,7 +55,8 @@ function sectionsOf(result: LoadResult): Markup[] {
   const own = (index: number) => requests.filter(({ tenant }) => tenant === index);
   const what =
     `${result.date}, seed ${result.seed}: ${result.offered} requests due in ${result.duration.toFixed(1)} s, ` +
-    `${result.completed} answered, ${result.rejected} refused. Times count from when a request was due.`;
+    `${result.completed} answered, ${result.rejected} refused, ` +
+    `${failuresText(result.failed - result.rejected, result.failures)}. Times count from when a request was due.`;
   return [
     markup`<p>${what}</p>\n`,
     ...warningsOf(result).map((warning) => markup`<p class="warning">${warning}</p>\n`),

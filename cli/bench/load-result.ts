@@ -23,6 +23,8 @@ export const TenantResult = z.object({
   cancelled: Count,
   rejected: Count,
   rejected_by_status: z.record(z.string(), Count),
+  /** Of `failed`, by reason: the status and the server's code. A result of old has none. */
+  failures: z.record(z.string(), Count).default({}),
   good: Count,
   request_goodput: Figure,
   /** Good among all that were offered, refusals and failures included. */
@@ -78,6 +80,8 @@ export const LoadResult = z.looseObject({
   request_goodput: Figure,
   output_throughput: z.number(),
   rejected: Count,
+  /** Why requests failed, of all tenants; refusals, which vLLM counts as failed too, are not in it. */
+  failures: z.record(z.string(), Count).default({}),
   offered: Count,
   seed: Count,
   interrupted: z.boolean(),

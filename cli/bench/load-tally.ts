@@ -6,6 +6,7 @@ import { meetsGoals } from "./goals.ts";
 import type { LoadRecord } from "./load-record.ts";
 import { e2eMsOf, tpotMsOf } from "./load-record.ts";
 import type { LoadTenant } from "./load-tenant.ts";
+import { ReasonCounts } from "./reason-counts.ts";
 
 /** A request that counts, in a size that does not grow with its answer. */
 export interface CountedRequest {
@@ -62,6 +63,8 @@ export class LoadTally {
   readonly gapsByTenant: readonly GapSums[];
   /** By status, of each tenant. */
   readonly refusals: readonly Map<number, number>[];
+  /** By reason, of each tenant. */
+  readonly failures: readonly ReasonCounts[];
   readonly #options: LoadTallyOptions;
   #keptGaps = 0;
 
@@ -74,6 +77,7 @@ export class LoadTally {
       squaresMs: 0,
     }));
     this.refusals = options.tenants.map(() => new Map());
+    this.failures = options.tenants.map(() => new ReasonCounts());
   }
 
   /** Whether there were more gaps than are kept: details are then missing. */
@@ -94,6 +98,7 @@ export class LoadTally {
       const byStatus = this.refusals[tenantIndex];
       byStatus?.set(end.status, (byStatus.get(end.status) ?? 0) + 1);
     }
+    if (end.kind === "failed") this.failures[tenantIndex]?.add(end.reason);
     const goals = tenants[tenantIndex]?.goals ?? {};
     const answer = {
       ttftMs: isAnswered ? (record.ttftMs ?? Infinity) : Infinity,

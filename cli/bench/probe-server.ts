@@ -2,17 +2,28 @@ import * as z from "zod";
 import type { ServerAccess } from "../doctor/ask-server.ts";
 import { askServer } from "../doctor/ask-server.ts";
 import { CommandFailure } from "../command.ts";
+import type { AnswerEnd } from "./answer-end.ts";
 import type { AnswerStreams } from "./stream-answer.ts";
 import type { PromptMeasure } from "./prompt-text.ts";
 import { ASSUMED_MEASURE, measureOf, promptText } from "./prompt-text.ts";
 
 const Models = z.object({ data: z.array(z.object({ id: z.string() })) });
 
-/** Finds the model to ask: the first that the server names. Throws a `CommandFailure` where it names none. */
+const KEY_HINT =
+  "--token-env NAME, or key_env in a mix, names the environment variable that holds it";
+
+/** Finds the model to ask: the first that the server names. Throws a `CommandFailure` where it names none or wants another key. */
 export async function firstModelOf(access: ServerAccess): Promise<string> {
   const asked = await askServer(access, "/v1/models");
   if (asked.kind === "silent") throw new CommandFailure(`${access.baseUrl}: ${asked.reason}`);
   const { status, text } = asked.answer;
+  if (status === 401 || status === 403) {
+    throw new CommandFailure(
+      access.token === undefined
+        ? `${access.baseUrl} asks for a key (status ${status}): ${KEY_HINT}`
+        : `${access.baseUrl} refuses the key (status ${status}): is it the right one? ${KEY_HINT}`,
+    );
+  }
   const [first] = status === 200 ? modelsIn(text) : [];
   if (first === undefined) {
     throw new CommandFailure(
@@ -30,7 +41,15 @@ const PROBE_WORDS = [40, 120] as const;
  */
 export async function measurePrompts(
   streams: AnswerStreams,
-  asked: { readonly token: string | undefined; readonly className: string | undefined },
+  {
+    tenantName,
+    ...asked
+  }: {
+    /** Who asks, for complaints; absent: there are no tenants. */
+    readonly tenantName?: string | undefined;
+    readonly token: string | undefined;
+    readonly className: string | undefined;
+  },
   signal: AbortSignal,
 ): Promise<PromptMeasure> {
   const counts: { words: number; promptTokens: number }[] = [];
@@ -42,13 +61,25 @@ export async function measurePrompts(
       -1,
     );
     const end = await streams.ask({ ...asked, prompt, outputTokens: 1 }, () => undefined, signal);
-    if (end.kind === "failed")
-      throw new CommandFailure(`The server does not answer: ${end.reason}`);
+    if (end.kind === "failed") throw new CommandFailure(troubleText(end, tenantName));
     if (end.kind !== "answered" || end.inputTokens === undefined) return ASSUMED_MEASURE;
     counts.push({ words, promptTokens: end.inputTokens });
   }
   const [shorter, longer] = counts;
   return shorter && longer ? measureOf(shorter, longer) : ASSUMED_MEASURE;
+}
+
+function troubleText(
+  { reason, status, message }: Extract<AnswerEnd, { kind: "failed" }>,
+  tenantName: string | undefined,
+): string {
+  const requests = tenantName === undefined ? "requests" : `the requests of tenant ${tenantName}`;
+  if (status === undefined) return `The server does not answer: ${reason}`;
+  if (status === 200) return `The server gives ${requests} no whole answer: ${reason}`;
+  const verb = status >= 400 && status < 500 ? "refuses" : "fails at";
+  const said = message === undefined ? "" : `: ${message}`;
+  const hint = status === 401 || status === 403 ? ` (${KEY_HINT})` : "";
+  return `The server ${verb} ${requests}: ${reason}${said}${hint}`;
 }
 
 function modelsIn(text: string): string[] {

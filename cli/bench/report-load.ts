@@ -1,5 +1,6 @@
 import { toColumns } from "../verbs.ts";
 import type { LoadResult, Quantiles } from "./load-result.ts";
+import { failuresText } from "./reason-counts.ts";
 
 export const TENANT_HEADS = [
   "tenant",
@@ -22,7 +23,7 @@ export function reportLoad(result: LoadResult): string[] {
   const goodput = result.request_goodput;
   return [
     `${result.model_id}: ${result.offered} requests due in ${duration.toFixed(1)} s, ` +
-      `${completed} answered, ${rejected} refused, ${failed - rejected} failed`,
+      `${completed} answered, ${rejected} refused, ${failuresText(failed - rejected, result.failures)}`,
     `${perSecond.toFixed(2)} requests/s and ${result.output_throughput.toFixed(0)} output tokens/s` +
       (goodput === null ? "" : `, goodput ${goodput.toFixed(2)} requests/s`),
     "",

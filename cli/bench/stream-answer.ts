@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { Agent as HttpAgent, request as httpRequest } from "node:http";
+import { Agent as HttpAgent, request as httpRequest, STATUS_CODES } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import * as z from "zod";
 import { SseDecoder } from "../../src/protocol/sse.ts";
@@ -64,7 +64,7 @@ export class AnswerStreams {
     signal.addEventListener("abort", onStop, { once: true });
     const timer = setTimeout(onStop, this.#server.answerMsMax);
     try {
-      return await this.#open(asked, onOutput, stopped.signal);
+      return withoutToken(await this.#open(asked, onOutput, stopped.signal), asked.token);
     } catch (error) {
       if (signal.aborted) return { kind: "cancelled" };
       const reason = stopped.signal.aborted ? "no whole answer in time" : messageOf(error);
@@ -149,8 +149,8 @@ class AnswerReader {
 
   end(): AnswerEnd {
     if (this.#trouble !== undefined) return this.#trouble;
-    if (!this.#isWhole) return { kind: "failed", reason: "the stream ended without [DONE]" };
-    if (!this.#hasOutput) return { kind: "failed", reason: "an answer without output" };
+    if (!this.#isWhole) return failedWithin("the stream ended without [DONE]");
+    if (!this.#hasOutput) return failedWithin("an answer without output");
     return {
       kind: "answered",
       inputTokens: this.#usage?.prompt_tokens,
@@ -164,17 +164,18 @@ class AnswerReader {
     const code = typeof said.code === "string" ? said.code : undefined;
     const status = REFUSAL_CODES.get(code ?? "");
     if (status !== undefined && !this.#hasOutput) return { kind: "refused", status, code };
-    return {
-      kind: "failed",
-      reason: shorten(`an error inside the stream: ${code ?? said.message ?? "unnamed"}`),
-    };
+    return failedWithin(`an error inside the stream: ${code ?? said.message ?? "unnamed"}`);
   }
 }
 
 const ErrorBody = z.object({
   error: z.union([
     z.string(),
-    z.object({ message: z.string().optional(), code: z.unknown().optional() }),
+    z.object({
+      message: z.string().optional(),
+      code: z.unknown().optional(),
+      type: z.unknown().optional(),
+    }),
   ]),
 });
 
@@ -211,12 +212,37 @@ function readRefusal(response: IncomingMessage, resolve: (end: AnswerEnd) => voi
   });
   response.on("end", () => {
     const error = ErrorBody.safeParse(parseJson(text)).data?.error;
-    const code =
-      typeof error === "object" && typeof error.code === "string" ? error.code : undefined;
+    const said = typeof error === "string" ? { message: error } : error;
+    const code = typeof said?.code === "string" ? said.code : undefined;
     if (REFUSALS.has(status)) resolve({ kind: "refused", status, code });
-    else
-      resolve({ kind: "failed", reason: shorten(`status ${String(status)} ${code ?? ""}`.trim()) });
+    else {
+      // vLLM's code is the status again, and its type the name of the error.
+      const type = typeof said?.type === "string" ? said.type : undefined;
+      const name = code ?? type ?? STATUS_CODES[status] ?? "";
+      resolve({
+        kind: "failed",
+        reason: shorten(`${status} ${name}`.trim()),
+        status,
+        ...(said?.message !== undefined && { message: shorten(said.message) }),
+      });
+    }
   });
+}
+
+/** The answer began well. */
+function failedWithin(reason: string): AnswerEnd {
+  return { kind: "failed", reason: shorten(reason), status: 200 };
+}
+
+/** Some servers tell the key that they refuse. */
+function withoutToken(end: AnswerEnd, token: string | undefined): AnswerEnd {
+  if (end.kind !== "failed" || token === undefined) return end;
+  const { message, ...rest } = end;
+  return {
+    ...rest,
+    reason: end.reason.replaceAll(token, "…"),
+    ...(message !== undefined && { message: message.replaceAll(token, "…") }),
+  };
 }
 
 function parseJson(text: string): unknown {
@@ -228,5 +254,5 @@ function parseJson(text: string): unknown {
 }
 
 function shorten(text: string): string {
-  return text.replaceAll(/\s+/g, " ").slice(0, REASON_CHARACTERS_MAX);
+  return text.replaceAll(/[\s\p{Cc}]+/gu, " ").slice(0, REASON_CHARACTERS_MAX);
 }

@@ -7,6 +7,7 @@ import type { LoadTenant } from "./load-tenant.ts";
 import type { FinishedLoad } from "./finished-load.ts";
 import { vllmFields } from "./vllm-fields.ts";
 import { finite, ratioOf } from "./figures.ts";
+import { mergeCounts } from "./reason-counts.ts";
 
 /** Later than this, and than a twentieth of the median TTFT, is not the schedule that was asked for. */
 const LATENESS_MS_MAX = 10;
@@ -30,6 +31,7 @@ export function summarizeLoad(load: FinishedLoad): LoadResult {
     offered: counted.length,
     rejected: counted.filter(({ ending }) => ending === "refused").length,
     cancelled: counted.filter(({ ending }) => ending === "cancelled").length,
+    failures: mergeCounts(tenantResults.map(({ failures }) => failures)),
     attainment_offered: tenants.some(({ goals }) => hasGoals(goals))
       ? ratioOf(counted.filter(({ isGood }) => isGood).length, judgedOf(counted))
       : null,
@@ -69,6 +71,7 @@ function toTenantResult(
     rejected_by_status: Object.fromEntries(
       [...(tally.refusals[at.index] ?? [])].map(([status, requests]) => [String(status), requests]),
     ),
+    failures: tally.failures[at.index]?.toRecord() ?? {},
     good,
     request_goodput: isJudged ? good / (at.windowMs / 1000) : null,
     attainment_offered: isJudged ? ratioOf(good, judgedOf(own)) : null,

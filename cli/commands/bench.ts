@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
 import { readTrace } from "../read-trace.ts";
 import type { BenchFlags } from "../bench/bench-flags.ts";
-import { BENCH_FLAGS, joinGoals } from "../bench/bench-flags.ts";
+import { BENCH_FLAGS, joinGoals, warmUpMsOf } from "../bench/bench-flags.ts";
 import { COMPARE_FLAGS, tellComparison } from "../bench/tell-comparison.ts";
 import { hasGoals } from "../bench/goals.ts";
 import { drawArrivals, playTrace } from "../bench/load-arrivals.ts";
@@ -16,6 +16,7 @@ import { PRESETS } from "../bench/presets.ts";
 import { firstModelOf, measurePrompts } from "../bench/probe-server.ts";
 import type { PromptMeasure } from "../bench/prompt-text.ts";
 import { promptText } from "../bench/prompt-text.ts";
+import { failuresText } from "../bench/reason-counts.ts";
 import { reportLoad } from "../bench/report-load.ts";
 import { AnswerStreams } from "../bench/stream-answer.ts";
 import type { RateSweep } from "../bench/sweep-rates.ts";
@@ -84,7 +85,7 @@ async function runBench(words: readonly string[], terminal: Terminal): Promise<n
   const streams = new AnswerStreams(server, () => WALL_CLOCK.readNowMs());
   const interrupt = onInterrupt();
   try {
-    const asked = { token, className: tenants[0]?.className };
+    const asked = { tenantName: tenants[0]?.name, token, className: tenants[0]?.className };
     const measure = await measurePrompts(streams, asked, interrupt.signal);
     const bench = { flags, tenants, model, streams, measure, terminal, signal: interrupt.signal };
     return flags.sweep === undefined ? await tellOne(bench) : await tellSweep(bench);
@@ -164,7 +165,7 @@ async function runOnce(bench: Bench, rate: number): Promise<LoadResult> {
       );
     },
     signal,
-    warmUpMs: flags["warm-up"],
+    warmUpMs: warmUpMsOf(flags),
     durationMs: trace === undefined ? flags.duration : undefined,
     isMeasured: measure.isMeasured,
     keepsDetails: flags["save-detailed"],
@@ -200,7 +201,7 @@ function reportSweep({ points, knee, target, isBounded }: RateSweep): string[] {
     result.attainment_offered === null ? "-" : (100 * result.attainment_offered).toFixed(2),
     result.request_goodput?.toFixed(2) ?? "-",
     String(result.rejected),
-    result.client.kept_up ? "" : "this side could not keep up",
+    sweepNoteOf(result),
   ]);
   const verdict =
     knee === null
@@ -212,6 +213,12 @@ function reportSweep({ points, knee, target, isBounded }: RateSweep): string[] {
     "",
     verdict,
   ];
+}
+
+function sweepNoteOf({ client, failed, rejected, failures }: LoadResult): string {
+  const notes = client.kept_up ? [] : ["this side could not keep up"];
+  if (failed > rejected) notes.push(failuresText(failed - rejected, failures));
+  return notes.join("; ");
 }
 
 function writeResult(file: string, text: string): void {
@@ -231,7 +238,7 @@ function urlOf(text: string | undefined): string {
 }
 
 function requireSense(flags: BenchFlags, tenants: readonly LoadTenant[]): void {
-  if (flags["warm-up"] >= flags.duration)
+  if (warmUpMsOf(flags) >= flags.duration)
     throw new WrongUse("--warm-up: Expected less than --duration");
   if (flags.trace !== undefined && (flags.rate !== undefined || flags.sweep !== undefined)) {
     throw new WrongUse("--trace: Expected without --rate and --sweep; --speed makes it faster");

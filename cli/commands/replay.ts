@@ -70,7 +70,11 @@ function replayText({
   const kinds = Object.entries(effects).map(([kind, count]) => `${kind} ${count}`);
   const lines = [
     `${calls} calls from ${snapshots} snapshot(s): ${kinds.join(", ") || "no effects"}`,
-    ...(isWhole ? [] : ["The log was cut at its limit: its latest calls are missing"]),
+    ...(isWhole
+      ? []
+      : [
+          "The log has no end: it was cut at its limit or on its way here, and its latest calls are missing",
+        ]),
   ];
   if (first === undefined) return [...lines, "Every decision came out as it was logged"];
   const { callNumber, kind, requestId, atMs, difference } = first;

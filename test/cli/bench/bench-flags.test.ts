@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { joinGoals } from "../../../cli/bench/bench-flags.ts";
+import { joinGoals, warmUpMsOf } from "../../../cli/bench/bench-flags.ts";
 import { meetsGoals, parseGoals } from "../../../cli/bench/goals.ts";
 
 describe("joinGoals()", () => {
@@ -19,6 +19,18 @@ describe("joinGoals()", () => {
     [["host:80"], ["host:80"]],
   ])("makes one word of several: %j", (words, expected) => {
     expect(joinGoals(words)).toEqual(expected);
+  });
+});
+
+describe("warmUpMsOf()", () => {
+  test.each([
+    [60_000, undefined, 5_000],
+    [10_000, undefined, 5_000],
+    [5_000, undefined, 2_500],
+    [60_000, 0, 0],
+    [60_000, 20_000, 20_000],
+  ])("of a load of %d ms with %j given is %d ms", (duration, given, expected) => {
+    expect(warmUpMsOf({ duration, "warm-up": given })).toBe(expected);
   });
 });
 

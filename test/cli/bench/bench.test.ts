@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -106,7 +107,11 @@ describe("sluice bench", () => {
         pieces: [token("a"), event({ error: { code: "server_is_overloaded" } }), DONE],
         breaks: false,
       },
-      { rejected: 0, failed: 4 },
+      {
+        rejected: 0,
+        failed: 4,
+        failures: { "an error inside the stream: server_is_overloaded": 4 },
+      },
     ],
     [
       "an answer without an end",
@@ -119,7 +124,21 @@ describe("sluice bench", () => {
       { failed: 4 },
     ],
     ["an answer of nothing", { kind: "pieces", pieces: [DONE], breaks: false }, { failed: 4 }],
-    ["a server's own failure", { kind: "status", status: 500, body: "oops" }, { failed: 4 }],
+    [
+      "a server's own failure",
+      { kind: "status", status: 500, body: "oops" },
+      { failed: 4, failures: { "500 Internal Server Error": 4 } },
+    ],
+    [
+      "an error with a code",
+      { kind: "status", status: 400, body: '{"error":{"code":"context_length_exceeded"}}' },
+      { failed: 4, failures: { "400 context_length_exceeded": 4 } },
+    ],
+    [
+      "an error as vLLM has it",
+      { kind: "status", status: 404, body: '{"error":{"code":404,"type":"NotFoundError"}}' },
+      { failed: 4, failures: { "404 NotFoundError": 4 } },
+    ],
     ["silence", { kind: "silence" }, { failed: 4 }],
   ])("counts %s as what it is", async (_name, answer, expected) => {
     const url = await start((asked) => (asked.maxTokens === 1 ? QUICK : answer));
@@ -155,9 +174,15 @@ describe("sluice bench", () => {
     const files = ["a.json", "b.json"].map((name) => join(folder, name));
     const url = await start(() => QUICK);
     for (const file of files) await bench(url, "--rate", "20", "--out", file);
+    // A result of before failures were counted by reason.
+    const [old = ""] = files;
+    writeFileSync(old, readFileSync(old, "utf8").replaceAll('"failures":{},', ""));
     const { exitCode, stdout } = await runRecorded("bench", "compare", ...files);
     expect(exitCode).toBe(0);
-    expect(stdout).toContain("TTFT p99, ms");
+    expect(stdout).toMatch(/TTFT p99, ms .* too few to tell/);
+    expect(stdout).toContain("an interval takes 20 requests");
+    expect(stdout).toMatch(/good of offered, % +- +- +- +-/);
+    expect(stdout).not.toContain("differs");
     const broken = join(folder, "broken.json");
     writeFileSync(broken, "{}");
     expect((await runRecorded("bench", "compare", files[0] ?? "", broken)).stderr).toContain(
@@ -171,6 +196,9 @@ describe("sluice bench", () => {
       ["http://127.0.0.1:1", "--duration", "5s", "--warm-up", "5s"],
       "Expected less than --duration",
     ],
+    [["http://127.0.0.1:1", "--timeout", "0s"], "--timeout: Expected a duration above 0s"],
+    [["http://127.0.0.1:1", "--timeout", "1000h"], "--timeout: Expected a duration above 0s"],
+    [["http://127.0.0.1:1", "--duration", "0s"], "--duration: Expected a duration above 0s"],
     [["http://127.0.0.1:1", "--rate", "100000", "--duration", "1h"], "at most 500000 requests"],
     [["http://127.0.0.1:1", "--sweep", "1..10"], "Expected goals to keep"],
     [["http://127.0.0.1:1", "--goodput", "speed:3"], "Expected goals such as"],
@@ -181,6 +209,85 @@ describe("sluice bench", () => {
     const { exitCode, stderr } = await runRecorded("bench", ...words);
     expect(stderr).toContain(complaint);
     expect(exitCode).toBe(2);
+  });
+
+  test.each<[string, string[], PacedAnswer, string]>([
+    [
+      "a class that the tenant lacks",
+      [],
+      {
+        kind: "status",
+        status: 400,
+        body: '{"error":{"code":"invalid_value","message":"No class \\u001b[2Jgold"}}',
+      },
+      "The server refuses the requests of tenant default: 400 invalid_value: No class [2Jgold\n",
+    ],
+    [
+      "a model that nobody serves",
+      ["--model", "nope"],
+      {
+        kind: "status",
+        status: 404,
+        body: '{"error":{"code":"model_not_found","message":"No nope"}}',
+      },
+      "The server refuses the requests of tenant default: 404 model_not_found: No nope\n",
+    ],
+    [
+      "a wrong key, without telling it",
+      ["--token-env", "WRONG_KEY"],
+      {
+        kind: "status",
+        status: 401,
+        body: '{"error":{"code":"invalid_api_key","message":"Wrong: sk-wrong"}}',
+      },
+      "401 invalid_api_key: Wrong: … (--token-env NAME, or key_env in a mix, names the env",
+    ],
+    [
+      "an inner failure",
+      [],
+      { kind: "status", status: 500, body: "oops" },
+      "The server fails at the requests of tenant default: 500 Internal Server Error\n",
+    ],
+    [
+      "half an answer",
+      [],
+      { kind: "pieces", pieces: [token("a")], breaks: false },
+      "The server gives the requests of tenant default no whole answer: the stream ended",
+    ],
+  ])("begins no load that meets %s, and says so", async (_, flags, answer, complaint) => {
+    vi.stubEnv("WRONG_KEY", "sk-wrong");
+    const { exitCode, stderr } = await runRecorded("bench", await start(() => answer), ...flags);
+    expect(`${stderr}\n`).toContain(complaint);
+    expect(exitCode).toBe(1);
+  });
+
+  test("hints at how a key is given where a server wants one", async () => {
+    vi.stubEnv("WRONG_KEY", "sk-wrong");
+    const locked = createServer((_, response) => response.writeHead(401).end());
+    locked.listen(0, "127.0.0.1");
+    await once(locked, "listening");
+    try {
+      const address = locked.address();
+      const port = typeof address === "object" ? address?.port : undefined;
+      const url = `http://127.0.0.1:${port}`;
+      const without = await runRecorded("bench", url);
+      expect(without.stderr).toContain("asks for a key (status 401): --token-env NAME");
+      const wrong = await runRecorded("bench", url, "--token-env", "WRONG_KEY");
+      expect(wrong.stderr).toContain("refuses the key (status 401): is it the right one?");
+      expect([without.exitCode, wrong.exitCode]).toEqual([1, 1]);
+    } finally {
+      locked.close();
+      locked.closeAllConnections();
+    }
+  });
+
+  test("warms up for half of a short load where nothing is said of it", async () => {
+    const url = await start(() => QUICK);
+    const words = ["--duration", "500ms", "--rate", "20", "--burstiness", "inf", "--json"];
+    const { stdout, stderr } = await runRecorded("bench", url, ...words, "--output-tokens", "2");
+    expect(stderr).toBe("");
+    const result = LoadResult.parse(JSON.parse(stdout));
+    expect([result["warm_up"], result.offered]).toEqual([0.25, 5]);
   });
 
   test("says which server does not answer", async () => {

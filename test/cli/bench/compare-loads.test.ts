@@ -4,7 +4,7 @@ import type { LoadResult, RequestDetail } from "../../../cli/bench/load-result.t
 import { seededRandom } from "../../../src/base/random.ts";
 
 /** Only what a comparison looks at. */
-function resultOf(requests: readonly RequestDetail[]): LoadResult {
+function resultOf(requests: readonly RequestDetail[], goodput = "ttft:130"): LoadResult {
   const quantiles = { p50: 0, p90: 0, p95: 0, p99: 0 };
   return {
     date: "",
@@ -20,6 +20,7 @@ function resultOf(requests: readonly RequestDetail[]): LoadResult {
     request_goodput: null,
     output_throughput: 0,
     rejected: 0,
+    failures: {},
     offered: requests.length,
     seed: 1,
     interrupted: false,
@@ -36,7 +37,7 @@ function resultOf(requests: readonly RequestDetail[]): LoadResult {
     tenants: [
       {
         name: "chat",
-        goodput: "",
+        goodput,
         offered: requests.length,
         admitted: 0,
         completed: 0,
@@ -44,6 +45,7 @@ function resultOf(requests: readonly RequestDetail[]): LoadResult {
         cancelled: 0,
         rejected: 0,
         rejected_by_status: {},
+        failures: {},
         good: 0,
         request_goodput: null,
         attainment_offered: null,
@@ -82,6 +84,9 @@ function requestsOf(seed: number, meanMs: number): RequestDetail[] {
 const medianOf = (a: LoadResult, b: LoadResult) =>
   compareLoads(a, b).find(({ figure }) => figure === "TTFT p50, ms");
 
+const tooFewOf = (a: readonly RequestDetail[], b: readonly RequestDetail[]) =>
+  compareLoads(resultOf(a), resultOf(b)).filter(({ isTooFew }) => isTooFew);
+
 describe("compareLoads()", () => {
   test("mostly finds no difference between two runs of the same, though each has its bursts", () => {
     const rounds = Array.from({ length: 10 }, (_, round) => {
@@ -98,6 +103,36 @@ describe("compareLoads()", () => {
     expect(found?.difference).toBeGreaterThan(70);
     expect(found?.interval.low).toBeGreaterThan(0);
     expect(found?.interval.high).toBeGreaterThan(found?.difference ?? 0);
+  });
+
+  test("says of too few requests that they are, and gives no interval", () => {
+    const [ours, theirs] = [requestsOf(1, 100), requestsOf(2, 200)].map((all) => all.slice(0, 100));
+    if (!ours || !theirs) throw new Error("Expected two sides");
+    const few = tooFewOf(ours, theirs.slice(0, 19));
+    expect(few.length).toBe(8);
+    expect(few.every(({ interval }) => Number.isNaN(interval.low + interval.high))).toBe(true);
+    const slowest = ["TTFT p99, ms", "TPOT p99, ms", "E2E p99, ms"];
+    expect(tooFewOf(ours.slice(0, 20), theirs).map(({ figure }) => figure)).toEqual(slowest);
+    expect(tooFewOf(ours, theirs)).toEqual([]);
+    // Of a hundred that were offered 19 were let in.
+    const refused = ours
+      .slice(0, 100)
+      .map((request, index) =>
+        index < 19 ? request : { ...request, ending: "refused" as const, ttft_ms: null },
+      );
+    expect(tooFewOf(refused, theirs).map(({ figure }) => figure)).toEqual(
+      ["TTFT", "TPOT", "E2E"].flatMap((name) => [`${name} p50, ms`, `${name} p99, ms`]),
+    );
+  });
+
+  test("judges nothing by goals that a side does not have", () => {
+    const [a, b] = [requestsOf(1, 100), requestsOf(2, 200)];
+    const [found] = compareLoads(resultOf(a, ""), resultOf(b));
+    expect(found).toMatchObject({ figure: "good of offered, %", a: NaN, difference: NaN });
+    expect(found?.interval).toEqual({ low: NaN, high: NaN });
+    expect(found?.b).toBeLessThan(100);
+    const [judged] = compareLoads(resultOf(a), resultOf(b));
+    expect(judged?.interval.high).toBeLessThan(0);
   });
 
   test("counts a failure as infinitely late and leaves refusals out of latencies, not out of shares", () => {

@@ -203,6 +203,7 @@ describe("measureLoad()", () => {
       rejected: 150,
       rejected_by_status: { "429": 100, "503": 50 },
       failed: 50,
+      failures: { reset: 50 },
       admitted: 350,
       completed: 300,
       good: 300,
@@ -213,6 +214,27 @@ describe("measureLoad()", () => {
     // A seventh of what was admitted never came.
     expect(tenant?.ttft_ms).toEqual({ ...CALM, p90: null, p95: null, p99: null });
     expect(result.failed).toBe(200);
+    expect(result.failures).toEqual({ reset: 50 });
+    expect(reportLoad(result)[0]).toMatch(/, 50 failed: reset 50$/);
+  });
+
+  test("tells few kinds of failures and keeps no more than are bounded, whatever a server says", async () => {
+    const tenants = [TENANT, { ...TENANT, name: "other" }];
+    const result = await measure(
+      () => (arrival) =>
+        Promise.resolve({
+          kind: "failed",
+          reason: arrival.index % 2 === 0 ? "500 x" : `odd ${arrival.index}`,
+        }),
+      { tenants },
+    );
+    for (const { failures, failed } of [...result.tenants, { ...result, name: "all" }]) {
+      expect(Object.keys(failures).length).toBeLessThanOrEqual(21);
+      expect(Object.values(failures).reduce((sum, count) => sum + count, 0)).toBe(failed);
+    }
+    expect(reportLoad(result)[0]).toMatch(
+      /, 500 failed: 500 x \d+, (odd \d+ 1, ){4}for other reasons \d+$/,
+    );
   });
 
   test("does not count what was due in the warm-up", async () => {

@@ -72,17 +72,43 @@ describe("sluice replay", () => {
     const text = written(2);
     const cut = text.slice(0, text.lastIndexOf('{"kind":"end"}'));
     const { exitCode, stdout } = await runRecorded("replay", fileWith(cut));
-    expect(stdout).toContain("The log was cut at its limit");
+    expect(stdout).toContain("its latest calls are missing");
     expect(exitCode).toBe(0);
   });
 
   test.each([
-    ["nothing", "", "is no log of decisions"],
-    ["another file", "hello\n", "is no log of decisions"],
+    ["nothing", "", "is no log of decisions: it is empty"],
+    ["another file", "hello\n", "is no log of decisions: line 1: "],
+    ["other JSON", "[]\n", "line 1: expected a line of a log"],
+    ["null", "null\n", "line 1: expected a line of a log"],
+    [
+      "no head",
+      `{"kind":"end"}\n`,
+      `line 1: expected the head of a log with its epoch, found "end"`,
+    ],
+    ["a head without an epoch", `{"kind":"log"}\n`, "line 1: expected the head of a log"],
+    [
+      "a call from nowhere",
+      `{"kind":"log","epoch":"e"}\n\n{"kind":"call"}\n`,
+      "line 3: expected a snapshot",
+    ],
+    [
+      "a fault in its midst",
+      `{"kind":"log","epoch":"e"}\n{"kind":"sn\n{"kind":"end"}\n`,
+      "line 2: ",
+    ],
     ["a head alone", `{"kind":"log","epoch":"e"}\n`, "has no snapshot"],
   ])("refuses a file with %s", async (_, text, complaint) => {
     const { exitCode, stderr } = await runRecorded("replay", fileWith(text));
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining(complaint)]);
+  });
+
+  test("says where a log ends in the midst of a line, as after an interrupted download", async () => {
+    const text = written(2);
+    const { exitCode, stderr } = await runRecorded("replay", fileWith(text.slice(0, -100)));
+    const lines = text.slice(0, -100).split("\n").length;
+    expect(stderr).toContain(`it ends in the midst of line ${lines}, as after an interrupted`);
+    expect(exitCode).toBe(1);
   });
 
   test("knows whom it can let decide beside a log", async () => {
