@@ -36,9 +36,12 @@ async function complete(prompt: string) {
 }
 
 /** The files of blocks, in the one folder of this model. */
+/** Those that are written to their end. */
 function storedFiles(): string[] {
   return readdirSync(folder).flatMap((version) =>
-    readdirSync(join(folder, version)).map((name) => join(folder, version, name)),
+    readdirSync(join(folder, version))
+      .filter((name) => !name.endsWith(".partial"))
+      .map((name) => join(folder, version, name)),
   );
 }
 
