@@ -3,6 +3,7 @@ import type { Outcome, Rejection } from "../src/pool/offer.ts";
 import type { LeaseId, ReplicaId } from "../src/protocol/ids.ts";
 import { RequestId } from "../src/protocol/ids.ts";
 import type { RequestEnding } from "../src/slo/timeline.ts";
+import { answerTokensOf, endingOf } from "./answer-length.ts";
 import type { AttemptWatchOptions } from "./attempt-watch.ts";
 import { AttemptWatch } from "./attempt-watch.ts";
 import type { Dispatcher, VerdictListener } from "./dispatcher.ts";
@@ -70,9 +71,9 @@ export class Gateway {
     return this.#calls.size;
   }
 
-  /** Calls that wait for a verdict. */
-  *waitingCalls(): Iterable<SimulatedCall> {
-    for (const call of this.#calls.values()) if (call.attempts.size === 0) yield call;
+  /** Calls that have not ended; those without an attempt wait for a verdict. */
+  calls(): Iterable<SimulatedCall> {
+    return this.#calls.values();
   }
 
   /** Lets requests go to a replica. */
@@ -162,11 +163,10 @@ export class Gateway {
 
   #begin(call: SimulatedCall, lease: GivenLease): void {
     const { world, tellsDeadlines } = this.#options;
-    const { replicaId, clampedOutputTokensMax = Infinity } = lease.dispatch;
-    const link = this.#links.get(replicaId);
+    const link = this.#links.get(lease.dispatch.replicaId);
     assert(link !== undefined, "a request goes to a replica that exists");
     const { spec, index } = call.options;
-    const outputTokens = Math.min(spec.outputTokens, clampedOutputTokensMax);
+    const outputTokens = answerTokensOf(spec, lease.dispatch, link.replica.hello);
     const whole = { ...spec, promptTokens: spec.promptTokens + outputTokens };
     const tokenIds = promptTokenIds(whole, index, VOCABULARY_TOKENS);
     const answerTokenIds = tokenIds.splice(spec.promptTokens);
@@ -218,7 +218,7 @@ export class Gateway {
     assert(tokens === answerTokenIds.length, "an answer that is finished is whole");
     this.#drop(attempt);
     call.cachedTokens = cachedTokens;
-    const { attainment } = this.#end(call, "stop");
+    const { attainment } = this.#end(call, endingOf(attempt));
     const { promptTokens } = call.options.spec;
     this.#settle(attempt.leaseId, {
       kind: "completed",

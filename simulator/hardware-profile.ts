@@ -179,6 +179,15 @@ export const TINY: HardwareProfile = {
   contextTokens: 2048,
 };
 
+/** The longest that a prompt and its answer may become together: the context, or all of the KV cache. */
+export function sequenceTokensMax({
+  contextTokens,
+  blockCount,
+  blockTokens,
+}: Pick<HardwareProfile, "contextTokens" | "blockCount" | "blockTokens">): number {
+  return Math.min(contextTokens, blockCount * blockTokens);
+}
+
 /** The same engine on a machine that takes `ratio` times as long for everything. */
 export function slowed(profile: HardwareProfile, ratio: number): HardwareProfile {
   return {

@@ -33,7 +33,7 @@ export class InvariantWatch {
     if (this.#dispatcher.calls !== this.#calls) this.#dispatcher.checkInvariants();
     this.#calls = this.#dispatcher.calls;
     gateway.checkInvariants();
-    for (const call of gateway.waitingCalls()) this.#checkPatience(call);
+    for (const call of gateway.calls()) if (call.attempts.size === 0) this.#checkPatience(call);
     if (this.#checks % EVENTS_PER_ENGINE_CHECK > 0) return;
     for (const { replica } of links) replica.checkInvariants();
   }

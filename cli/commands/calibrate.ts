@@ -17,6 +17,7 @@ import { askServer } from "../doctor/ask-server.ts";
 import { examineServer } from "../doctor/examine-server.ts";
 import { countFlag, FLAG_HELP, parseWords, toHelpLines, wholeNumber } from "../flags.ts";
 import { onInterrupt } from "../on-interrupt.ts";
+import { requireWritable } from "../require-writable.ts";
 
 const TOKENS_MAX = 100_000_000;
 const CONTEXT_TOKENS = 8_192;
@@ -90,6 +91,7 @@ async function runCalibrate(words: readonly string[], terminal: Terminal): Promi
   const access = accessOf(positionals[0], flags);
   const kvTokens = flags["kv-tokens"];
   if (kvTokens === undefined) throw new WrongUse("Expected --kv-tokens");
+  if (flags.out !== undefined) requireWritable(flags.out);
   const { model, contextTokens } = await findModel(access, flags);
   const limits = {
     sequencesMax: flags["max-sequences"],

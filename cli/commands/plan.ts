@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import * as z from "zod";
 import { readTrace } from "../read-trace.ts";
-import { PROFILES } from "../../simulator/hardware-profile.ts";
+import { PROFILES, sequenceTokensMax } from "../../simulator/hardware-profile.ts";
 import type { Command, Terminal } from "../command.ts";
 import { CommandFailure, EXIT_CODES, messageOf, WrongUse } from "../command.ts";
 import { countFlag, FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
@@ -18,6 +18,7 @@ import { planPage, reportPlan } from "../plan/report-plan.ts";
 import { smallestPool } from "../plan/smallest-pool.ts";
 import { LENGTHS, readTraffic } from "../plan/traffic-file.ts";
 import { keyHasher, requireConfigurationFile } from "../read-configuration.ts";
+import { requireWritable } from "../require-writable.ts";
 
 const REPLICAS_MAX = 1_024;
 
@@ -99,7 +100,9 @@ Lengths of real requests: ${Object.keys(LENGTHS).join(", ")}
 Profiles, from what was published of real engines (sluice calibrate measures yours):
 ${profileLines()}
 
-Pools of more than 16 are planned as cells. Exit code 1: no pool keeps every promise.`,
+Pools of more than 16 are planned as cells. A prompt that no replica has room
+for is refused; an answer ends where its replica has no room for more. Exit code 1: no pool keeps every promise, or a
+tenant with traffic offered nothing in the seconds that count.`,
   run: runPlan,
 };
 
@@ -117,6 +120,7 @@ async function runPlan(words: readonly string[], terminal: Terminal): Promise<nu
   if ((flags.traffic === undefined) === (flags.trace === undefined)) {
     throw new WrongUse("Expected either --traffic or --trace");
   }
+  if (flags.html !== undefined) requireWritable(flags.html);
   const { configuration } = await requireConfigurationFile(file, {
     mode: "local",
     hashKey: keyHasher("plan"),
@@ -145,12 +149,18 @@ async function runPlan(words: readonly string[], terminal: Terminal): Promise<nu
     title: `Plan of the pool ${poolId}`,
     basis: `Pool ${poolId} of ${hardware.name} (${hardware.source}), simulated: ${flags.seeds} run(s) of ${flags.seconds} s a size behind ${flags["warm-up"]} s`,
     replicasMax: max,
+    sequenceTokensMax: sequenceTokensMax(hardware),
   };
   if (flags.html !== undefined) write(flags.html, planPage(plan));
   if (flags.json)
     terminal.print(JSON.stringify({ ...plan, smallest: search.smallest?.replicas ?? null }));
   else for (const line of reportPlan(plan)) terminal.print(line);
-  return search.smallest === undefined ? EXIT_CODES.failure : EXIT_CODES.ok;
+  // Who has traffic on file is to be planned; the n-th tenant of a trace may have none.
+  const isMeasured =
+    flags.trace !== undefined ||
+    search.smallest?.tenants.every(({ isKept }) => isKept !== null) === true;
+  const isKept = search.smallest !== undefined && isMeasured;
+  return isKept ? EXIT_CODES.ok : EXIT_CODES.failure;
 }
 
 const TRACE_REQUESTS_MAX = 1_000_000;

@@ -5,6 +5,8 @@ import { runExperiment } from "../../simulator/experiment.ts";
 import type { Score } from "../../simulator/scorecard.ts";
 import type { ArrivalSpec } from "../../simulator/workloads/arrival.ts";
 import type { TenantProfile } from "../../simulator/workloads/tenant-profile.ts";
+import type { RequestNotes } from "./request-tally.ts";
+import { RequestTally } from "./request-tally.ts";
 
 /** A tenant as it is planned for. */
 export interface PlannedTenant {
@@ -34,25 +36,30 @@ export interface PlanOptions {
 }
 
 /** What one tenant gets of a pool of some size. */
-interface PlannedOutcome {
+interface PlannedOutcome extends RequestNotes {
   readonly name: string;
+  /** All that arrived in the time that counts, those that never ended among them. */
   readonly offered: number;
   readonly refused: number;
   readonly refusedRatio: number;
-  /** Of what was admitted; `null`: nothing was. */
+  /** Of what was admitted and ended; `null`: nothing was. */
   readonly attainmentRatio: number | null;
   readonly attainmentInterval: readonly [number, number] | null;
   readonly goodPerSecond: number;
   readonly ttftP99Ms: number | null;
   readonly tpotP99Ms: number | null;
-  /** Whether its promise holds: as much in time as was promised, and as little refused as may be. */
-  readonly isKept: boolean;
+  /**
+   * Whether its promise holds: as much in time as was promised, and as little refused, or without an end, as may be.
+   * `null`: nothing was offered, so nobody can say.
+   */
+  readonly isKept: boolean | null;
 }
 
 /** A pool of some size, and what all its tenants get of it. */
 export interface PlannedPool {
   readonly replicas: number;
   readonly cells: number;
+  /** Whether every promise is kept of those whose tenants offered something, and there are such. */
   readonly isKept: boolean;
   readonly goodPerSecond: number;
   readonly tenants: readonly PlannedOutcome[];
@@ -77,17 +84,20 @@ export function planPool(options: PlanOptions, refusedRatioMax: number): Planned
   };
   const untilMs = warmUpMs + measuredMs;
   const scores: Score[][] = [];
+  const tally = new RequestTally({ tenants: tenants.length, hardware, fromMs: warmUpMs, untilMs });
   for (let seed = 1; seed <= seeds; seed += 1) {
     const arrivals = options.createArrivals;
     let doneRatio = 0;
-    const { scorecard } = runExperiment({
+    const { scorecard, simulation } = runExperiment({
       seed,
       profiles,
       workload,
       warmUpMs,
       measuredMs,
       engine: { keepsTbt: true },
-      onRecord: ({ arrivedAtMs }) => {
+      onRecord: (record) => {
+        const { arrivedAtMs } = record;
+        tally.add(record);
         // They end in another order than they came in.
         doneRatio = Math.max(doneRatio, Math.min(1, arrivedAtMs / untilMs));
         onProgress?.({ replicas, seed, doneRatio });
@@ -96,6 +106,7 @@ export function planPool(options: PlanOptions, refusedRatioMax: number): Planned
         createArrivals: () => thinned(arrivals(), { part, seed, untilMs }),
       }),
     });
+    for (const { options: call } of simulation.gateway.calls()) tally.addUnended(call);
     scores.push(scorecard.tenants);
   }
   const seconds = (seeds * measuredMs * part) / 1000;
@@ -103,13 +114,14 @@ export function planPool(options: PlanOptions, refusedRatioMax: number): Planned
     outcomeOf(
       profile,
       scores.flatMap((own) => own[index] ?? []),
-      { seconds, refusedRatioMax },
+      { seconds, refusedRatioMax, notes: tally.notesOf(index) },
     ),
   );
   return {
     replicas,
     cells,
-    isKept: outcomes.every(({ isKept }) => isKept),
+    isKept:
+      outcomes.every(({ isKept }) => isKept !== false) && outcomes.some(({ isKept }) => isKept),
     goodPerSecond: outcomes.reduce((sum, { goodPerSecond }) => sum + goodPerSecond, 0),
     tenants: outcomes,
   };
@@ -134,11 +146,15 @@ function* thinned(
 function outcomeOf(
   { name, targets }: TenantProfile,
   scores: readonly Score[],
-  { seconds, refusedRatioMax }: { readonly seconds: number; readonly refusedRatioMax: number },
+  {
+    seconds,
+    refusedRatioMax,
+    notes,
+  }: { readonly seconds: number; readonly refusedRatioMax: number; readonly notes: RequestNotes },
 ): PlannedOutcome {
   const sum = (read: (score: Score) => number) =>
     scores.reduce((total, score) => total + read(score), 0);
-  const offered = sum(({ counts }) => counts.offered);
+  const offered = sum(({ counts }) => counts.offered) + notes.unended;
   const refused = sum(({ counts }) => counts.rejectedInProfile + counts.rejectedOutOfProfile);
   const good = sum(({ counts }) => counts.good);
   const judged = good + sum(({ counts }) => counts.missed);
@@ -147,7 +163,12 @@ function outcomeOf(
   const promisedRatio = Math.max(
     ...[targets.ttft, targets.tpot, targets.e2e].map((each) => each?.percentileRatio ?? 0),
   );
+  const isKept =
+    refusedRatio <= refusedRatioMax &&
+    notes.unended <= refusedRatioMax * offered &&
+    (attainmentRatio ?? 0) >= promisedRatio;
   return {
+    ...notes,
     name,
     offered,
     refused,
@@ -157,12 +178,12 @@ function outcomeOf(
     goodPerSecond: good / seconds,
     ttftP99Ms: worst(scores.map(({ ttftMs }) => ttftMs.quantile(0.99))),
     tpotP99Ms: worst(scores.map(({ tpotMs }) => tpotMs.quantile(0.99))),
-    isKept: refusedRatio <= refusedRatioMax && (attainmentRatio ?? 1) >= promisedRatio,
+    isKept: offered === 0 ? null : isKept,
   };
 }
 
 /** Of several runs the worst; `null` where there is none, or no end of it. */
 function worst(values: readonly (number | undefined)[]): number | null {
-  const most = Math.max(...values.map((value) => value ?? 0));
+  const most = Math.max(...values.filter((value) => value !== undefined));
   return Number.isFinite(most) ? most : null;
 }

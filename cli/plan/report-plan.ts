@@ -1,6 +1,7 @@
 import { htmlPage, htmlTable, markup } from "../report/html-page.ts";
 import { svgChart } from "../report/svg-chart.ts";
 import { toColumns } from "../verbs.ts";
+import { noteLines } from "./note-lines.ts";
 import type { PlannedPool } from "./plan-pool.ts";
 import type { PoolSearch } from "./smallest-pool.ts";
 
@@ -10,6 +11,8 @@ export interface Plan extends PoolSearch {
   /** What was simulated, in a sentence. */
   readonly basis: string;
   readonly replicasMax: number;
+  /** The longest that a prompt and its answer may become together on a replica. */
+  readonly sequenceTokensMax: number;
 }
 
 const HEADS = [
@@ -31,6 +34,7 @@ export function reportPlan(plan: Plan): string[] {
     "",
     ...toColumns([[...HEADS], ...plan.tried.flatMap(rowsOf)]),
     "",
+    ...notesOf(plan),
     verdictOf(plan),
   ];
 }
@@ -49,6 +53,7 @@ export function planPage(plan: Plan): string {
     }));
   return htmlPage(title, [
     markup`<p>${plan.basis}</p>\n<p>${verdictOf(plan)}</p>\n`,
+    ...notesOf(plan).map((note) => markup`<p>${note}</p>\n`),
     svgChart({
       title: "In time, of what was admitted",
       xLabel: "replicas",
@@ -71,13 +76,31 @@ export function planPage(plan: Plan): string {
   ]);
 }
 
-function verdictOf({ smallest, replicasMax, tried }: Plan): string {
-  if (smallest === undefined) {
-    const least = tried.at(-1)?.tenants.filter(({ isKept }) => !isKept) ?? [];
-    const names = least.map(({ name }) => name).join(", ");
-    return `No pool of up to ${replicasMax} replicas keeps every promise (with ${replicasMax}: not of ${names})`;
+/** The pool that a verdict is about: the smallest that is enough, or the largest that is not. */
+const judgedPool = ({ smallest, tried }: Plan) => smallest ?? tried.at(-1);
+
+function verdictOf(plan: Plan): string {
+  const { smallest, replicasMax } = plan;
+  const tenants = judgedPool(plan)?.tenants ?? [];
+  const namesOf = (wanted: boolean | null) =>
+    tenants.flatMap(({ name, isKept }) => (isKept === wanted ? [name] : [])).join(", ");
+  const silent = namesOf(null);
+  const unsaid =
+    silent === ""
+      ? ""
+      : `; nothing was offered by ${silent} in the seconds that count: plan more --seconds, or more traffic`;
+  if (smallest !== undefined) {
+    const which = silent === "" ? "every promise" : "every promise that was put to the test";
+    return `${smallest.replicas} replica(s) are the smallest pool that keeps ${which}${unsaid}`;
   }
-  return `${smallest.replicas} replica(s) are the smallest pool that keeps every promise`;
+  const broken = namesOf(false);
+  if (broken === "") return `No promise was put to the test${unsaid}`;
+  return `No pool of up to ${replicasMax} replicas keeps every promise (with ${replicasMax}: not of ${broken})${unsaid}`;
+}
+
+function notesOf(plan: Plan): string[] {
+  const tenants = judgedPool(plan)?.tenants ?? [];
+  return tenants.flatMap((tenant) => noteLines(tenant, plan.sequenceTokensMax));
 }
 
 function rowsOf({ replicas, tenants }: PlannedPool): string[][] {
@@ -85,14 +108,14 @@ function rowsOf({ replicas, tenants }: PlannedPool): string[][] {
     String(replicas),
     tenant.name,
     String(tenant.offered),
-    percent(tenant.refusedRatio),
+    tenant.offered === 0 ? "-" : percent(tenant.refusedRatio),
     tenant.attainmentRatio === null
       ? "-"
       : `${percent(tenant.attainmentRatio)} [${(tenant.attainmentInterval ?? []).map(percent).join(", ")}]`,
     tenant.goodPerSecond.toFixed(2),
     tenant.ttftP99Ms?.toFixed(0) ?? "-",
     tenant.tpotP99Ms?.toFixed(1) ?? "-",
-    tenant.isKept ? "kept" : "NOT KEPT",
+    tenant.isKept === null ? "NOT MEASURED" : tenant.isKept ? "kept" : "NOT KEPT",
   ]);
 }
 

@@ -57,7 +57,14 @@ const TenantTraffic = z
   );
 export type TenantTraffic = z.output<typeof TenantTraffic>;
 
-const TrafficFile = z.strictObject({ tenants: z.record(z.string().min(1), TenantTraffic) });
+const TrafficFile = z.strictObject({
+  tenants: z
+    .record(z.string().min(1), TenantTraffic)
+    .refine(
+      (tenants) => Object.keys(tenants).length > 0,
+      "Expected the traffic of a tenant or more",
+    ),
+});
 
 /** Reads what tenants are expected to ask for. Throws a `CommandFailure` that names all that is wrong. */
 export function readTraffic(file: string): ReadonlyMap<string, TenantTraffic> {

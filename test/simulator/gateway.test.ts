@@ -5,6 +5,7 @@ import type { ClientBehaviour } from "../../simulator/client.ts";
 import type { Dispatcher, VerdictListener } from "../../simulator/dispatcher.ts";
 import { TINY } from "../../simulator/hardware-profile.ts";
 import type { RequestRecord } from "../../simulator/request-record.ts";
+import type { ArrivalSpec } from "../../simulator/workloads/arrival.ts";
 import { replicaUrl, Simulation, SIMULATED_MODEL_ID } from "../../simulator/simulation.ts";
 
 const SPEC = {
@@ -85,6 +86,7 @@ function run(
   decide: (offer: Offer, dispatcher: ScriptedDispatcher) => void,
   before: (simulation: Simulation) => void = () => {},
   clients?: ClientBehaviour,
+  spec: ArrivalSpec = SPEC,
 ) {
   const records: RequestRecord[] = [];
   const dispatchers: ScriptedDispatcher[] = [];
@@ -110,7 +112,7 @@ function run(
     timeouts: { firstTokenMs: 3_000, gapMs: 1_000 },
   });
   before(simulation);
-  simulation.send([SPEC]);
+  simulation.send([spec]);
   simulation.world.runToEnd({ endAtMs: 60_000, eventsMax: 100_000 });
   simulation.checkInvariants();
   const [dispatcher] = dispatchers;
@@ -143,6 +145,24 @@ describe("Gateway", () => {
     expect(dispatcher.startedAfterMs).toEqual([records[0]?.firstTokenAfterMs]);
     const counts = { promptTokens: 50, outputTokens: 20, cachedTokens: 0 };
     expect(dispatcher.settled).toMatchObject([{ kind: "completed", ...counts }]);
+  });
+
+  test.each([
+    [2_000, 48],
+    [2_047, 1],
+  ])("an answer behind a prompt of %d ends where its replica's context does", (promptTokens, n) => {
+    const spec = { ...SPEC, promptTokens, outputTokens: 60 };
+    const { records, dispatcher } = run(toReplica, () => {}, undefined, spec);
+    expect(records).toMatchObject([{ timeline: { ending: "length", outputTokens: n } }]);
+    expect(dispatcher.settled).toMatchObject([
+      { kind: "completed", promptTokens, outputTokens: n },
+    ]);
+  });
+
+  test("a prompt that fills the context fails at every replica", () => {
+    const spec = { ...SPEC, promptTokens: 2_048 };
+    const { records } = run(toReplica, () => {}, undefined, spec);
+    expect(records).toMatchObject([{ attainment: { missed: ["failed"] } }]);
   });
 
   test("a replica that fails before the first token is left out, and the request offered once more", () => {

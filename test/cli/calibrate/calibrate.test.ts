@@ -139,7 +139,18 @@ describe("measuring an engine and fitting its profile", () => {
     expect(() => fitProfile(prefills, limits, NAMED)).toThrow("found 0");
     expect(() => fitProfile([...decodes, ...prefills], limits, NAMED)).toThrow("raise");
     const flat = prefills.map((point) => ({ ...point, stepMs: 100 }));
-    expect(() => fitProfile([...decodes, ...flat], limits, NAMED)).toThrow("did not take longer");
+    expect(() => fitProfile([...decodes, ...flat], limits, NAMED)).toThrow(
+      /did not take longer.*--max-batch-tokens.*measure again/,
+    );
+    // The noise of three prompts bends the curve upwards; longer ones took longer all the same.
+    const bent = [100, 200, 400].map((promptTokens, index) => ({
+      kind: "prefill" as const,
+      promptTokens,
+      stepMs: [100, 101, 190][index] ?? 0,
+    }));
+    const { profile } = fitProfile([...decodes, ...bent], limits, NAMED);
+    expect(profile.tokenMs).toBeGreaterThan(0.1);
+    expect(profile.attendedPairMs).toBe(0);
   });
 });
 
@@ -210,6 +221,12 @@ describe("sluice calibrate", () => {
     expect(run.exitCode).toBe(1);
     expect(run.stderr).toContain("It refused a request (503 server_is_overloaded)");
     expect(() => readFileSync(out)).toThrow("ENOENT");
+    const asked = server.asked.length;
+    const nowhere = join(folder.path, "no", "profile.json");
+    const refused = await runRecorded("calibrate", server.url, ...SMALL, "--out", nowhere);
+    expect(refused).toMatchObject({ exitCode: 1 });
+    expect(refused.stderr).toContain(`${nowhere}: ENOENT`);
+    expect(server.asked).toHaveLength(asked);
     const url = server.url;
     await server.close();
     server = undefined;

@@ -55,7 +55,12 @@ const Plan = z.object({
           refused: z.number(),
           refusedRatio: z.number(),
           attainmentRatio: z.number().nullable(),
-          isKept: z.boolean(),
+          ttftP99Ms: z.number().nullable(),
+          refusedBy: z.record(z.string(), z.number()),
+          tooLongPrompts: z.number(),
+          cutAnswers: z.number(),
+          unended: z.number(),
+          isKept: z.boolean().nullable(),
         }),
       ),
     }),
@@ -129,10 +134,14 @@ describe("sluice plan", () => {
       "trace.csv",
       ["TIMESTAMP,ContextTokens,GeneratedTokens", ...rows].join("\n"),
     );
-    const { plan } = await planned("--trace", trace, "--replicas", "1", "--seeds", "1");
+    const words = ["--trace", trace, "--replicas", "1", "--seeds", "1"];
+    const { plan, exitCode } = await planned(...words);
     const offered = plan.tried[0]?.tenants.reduce((sum, tenant) => sum + tenant.offered, 0);
     // A request a second, of which the window of six seconds behind two counts.
     expect(offered).toBe(6);
+    // Its one client is the first tenant; nobody asked for the second, and of it nothing is said.
+    expect(plan.tried[0]?.tenants.map(({ isKept }) => isKept)).toEqual([true, null]);
+    expect(exitCode).toBe(0);
     const fast = await planned("--trace", trace, "--replicas", "1", "--seeds", "1", "--speed", "4");
     expect(fast.plan.tried[0]?.tenants.reduce((sum, { offered: n }) => sum + n, 0)).toBe(24);
   });
@@ -149,11 +158,92 @@ describe("sluice plan", () => {
     [["--traffic", LIGHT, "--profile", "h900"], 1, "llama-8b-h200"],
     [["--traffic", LIGHT, "--profile", CONFIGURATION], 1, "sluice.yaml"],
     [["--traffic", join(folder.path, "nowhere.yaml")], 1, "nowhere.yaml"],
+    [["--traffic", write("none.yaml", "tenants: {}")], 1, "Expected the traffic of a tenant"],
+    [["--traffic", LIGHT, "--html", join(folder.path, "no", "p.html")], 1, "no such file"],
+    [["--traffic", LIGHT, "--html", join(CONFIGURATION, "p.html")], 1, "not a directory"],
+    [["--traffic", LIGHT, "--html", folder.path], 1, "found the folder"],
     [["--trace", CONFIGURATION], 1, "expected a trace of Azure"],
   ])("refuses what makes no sense: %j", async (words, code, said) => {
     const { exitCode, stderr } = await runRecorded("plan", CONFIGURATION, ...SHORT, ...words);
     expect(stderr).toContain(said);
     expect(exitCode).toBe(code);
+  });
+
+  test.each([
+    // Without room for one token, for all of the answer, and lengths of real requests far beyond it.
+    ["prompt_tokens: 2048, output_tokens: 4", { tooLong: true, cut: false }],
+    ["prompt_tokens: 2047, output_tokens: 40", { tooLong: false, cut: true }],
+    ["prompt_tokens: 2040, output_tokens: 40", { tooLong: false, cut: true }],
+    ["prompt_tokens: 2008, output_tokens: 40", { tooLong: false, cut: false }],
+    ["lengths: rag", { tooLong: true, cut: true }],
+  ])("tells what became of requests that are longer than a context: %s", async (lengths, found) => {
+    const asked = write("long.yaml", `tenants: { acme: { rate: 3, ${lengths} } }`);
+    const words = ["--traffic", asked, "--replicas", "1", "--seeds", "1"];
+    const { plan } = await planned(...words);
+    const [tenant] = plan.tried[0]?.tenants ?? [];
+    expect((tenant?.tooLongPrompts ?? 0) > 0).toBe(found.tooLong);
+    expect((tenant?.cutAnswers ?? 0) > 0).toBe(found.cut);
+    const reasons = Object.values(tenant?.refusedBy ?? {});
+    expect(reasons.reduce((sum, count) => sum + count, 0)).toBe(tenant?.refused);
+    const { stdout } = await runRecorded("plan", CONFIGURATION, ...SHORT, ...words);
+    expect(stdout.includes("prompts do not fit into the 2048 tokens")).toBe(found.tooLong);
+    expect(stdout.includes("answers ended early, at the 2048 tokens")).toBe(found.cut);
+  });
+
+  test("shows no time of requests that were all refused, and says why they were", async () => {
+    const asked = write(
+      "refused.yaml",
+      "tenants: { acme: { rate: 2, prompt_tokens: 20500, output_tokens: 4 } }",
+    );
+    const page = join(folder.path, "refused.html");
+    const words = ["--traffic", asked, "--replicas", "1", "--seeds", "1", "--html", page];
+    const { exitCode, stdout } = await runRecorded("plan", CONFIGURATION, ...SHORT, ...words);
+    expect(exitCode).toBe(1);
+    expect(stdout).toMatch(/^1 +acme +\d+ +100\.00% +- +0\.00 +- +- +NOT KEPT/m);
+    expect(stdout).toMatch(/^acme: of those refused \d+ would have been late .*\(unattainable\)/m);
+    expect(readFileSync(page, "utf8")).toContain("(unattainable)");
+  });
+
+  test("does not call kept what was never put to the test", async () => {
+    const rare = write(
+      "rare.yaml",
+      "tenants: { acme: { rate: 0.000001, prompt_tokens: 20, output_tokens: 4 }, globex: { rate: 5, prompt_tokens: 20, output_tokens: 4 } }",
+    );
+    const some = await planned("--traffic", rare, "--replicas", "1", "--seeds", "1");
+    expect(some.exitCode).toBe(1);
+    expect(some.plan.tried[0]?.tenants.map(({ isKept }) => isKept)).toEqual([null, true]);
+    const never = write(
+      "never.yaml",
+      "tenants: { acme: { rate: 0.000001, prompt_tokens: 20, output_tokens: 4 } }",
+    );
+    const words = ["--traffic", never, "--replicas", "1", "--seeds", "1"];
+    const { exitCode, stdout } = await runRecorded("plan", CONFIGURATION, ...SHORT, ...words);
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain("NOT MEASURED");
+    expect(stdout).toContain("nothing was offered by acme in the seconds that count");
+  });
+
+  test("counts requests that had no end as offered, and not as kept", async () => {
+    const endless = write(
+      "endless.yaml",
+      "tenants: { acme: { rate: 1, prompt_tokens: 100, output_tokens: 40000 } }",
+    );
+    const words = ["--traffic", endless, "--profile", "llama-8b-h200", "--replicas", "1"];
+    const { exitCode, plan } = await planned(...words, "--seeds", "1");
+    const [tenant] = plan.tried[0]?.tenants ?? [];
+    expect(tenant?.unended).toBeGreaterThan(0);
+    expect(tenant).toMatchObject({ offered: tenant?.unended, attainmentRatio: null });
+    expect(tenant).toMatchObject({ isKept: false, ttftP99Ms: null });
+    expect(exitCode).toBe(1);
+    const mixed = write(
+      "mixed.yaml",
+      "tenants: { acme: { rate: 4, prompt_tokens: 100, output_tokens: 4..40000 } }",
+    );
+    const other = await planned("--traffic", mixed, ...words.slice(2), "--seeds", "1");
+    const [some] = other.plan.tried[0]?.tenants ?? [];
+    expect(some?.offered).toBeGreaterThan(some?.unended ?? Infinity);
+    // All that ended were in time; the others may have been or not.
+    expect(some).toMatchObject({ attainmentRatio: 1, isKept: false });
   });
 
   test("asks which pool where there are several", async () => {
