@@ -177,7 +177,7 @@ export class EngineClient {
   /** Has the thread end between two steps. */
   async #halt(): Promise<void> {
     // One that is ended from without, in the midst of native code, takes the process along (SIGABRT).
-    this.#thread.postMessage({ kind: "halt" } satisfies EngineCommand);
+    this.#post({ kind: "halt" });
     const abort = new AbortController();
     const late = sleep(HALT_MS_MAX, undefined, { signal: abort.signal }).catch(() => undefined);
     await Promise.race([this.#exited, late]);
