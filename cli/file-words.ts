@@ -66,6 +66,7 @@ const DICTIONARIES: Readonly<Record<RowKind, Dictionary>> = {
     ["replicas.*.engine", "replicas.*.engine"],
     ["replicas.*.requestsMax", "replicas.*.max_running"],
     ["replicas.*.weight", "replicas.*.weight"],
+    ["replicas.*.models", "replicas.*.models"],
     ["queueMax", "queue_max"],
     ["secretName", "auth.secret"],
     ["transport.via", "via"],

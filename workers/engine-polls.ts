@@ -2,6 +2,7 @@ import { ADAPTERS } from "../src/adapters/adapters.ts";
 import type { EngineAdapter, ProbeAnswer } from "../src/adapters/engine-adapter.ts";
 import type { EngineSignals } from "../src/protocol/engine-signals.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
+import type { ReplicaSetState } from "../src/replicas/replica-set.ts";
 import type { LivePool, LiveReplica } from "../src/tenants/live-configuration.ts";
 import { engineOf } from "../src/tenants/live-configuration.ts";
 import { readBody } from "./read-body.ts";
@@ -18,14 +19,25 @@ const ANSWER_MS_MAX = 900;
 const ANSWER_BYTES_MAX = 2_097_152;
 /** Each costs a connection or two a second; those beyond are known by what was sent there. */
 const REPLICAS_MAX = 16;
+/** Models come and go seldom. */
+const MODELS_MS = 30_000;
+/** Where somebody wanted one that was not known to be there; more often would be for who asks in vain. */
+const WANTED_MODELS_MS = 5_000;
 
 /** What the asking of a pool's servers works with. */
 export interface EnginePollsOptions {
   /** Whether anybody waits or runs: else nobody is asked. */
   readonly isBusy: () => boolean;
   readonly settings: () => Settings;
+  /** What the pool remembers of them. */
+  readonly replicas: Readonly<Pick<ReplicaSetState, "get">>;
   /** Takes what a server said, or nothing where it did not answer. */
   readonly tell: (replicaId: ReplicaId, said: EngineSignals) => void;
+}
+
+interface AskedReplica {
+  readonly replica: LiveReplica;
+  readonly adapter: EngineAdapter;
 }
 
 /**
@@ -35,6 +47,8 @@ export interface EnginePollsOptions {
 export class EnginePolls {
   readonly #options: EnginePollsOptions;
   #pool: LivePool | undefined;
+  /** When each was last asked for its models. */
+  #modelsAskedAtMs = new Map<ReplicaId, number>();
   #isAsking = false;
 
   constructor(options: EnginePollsOptions) {
@@ -44,6 +58,8 @@ export class EnginePolls {
   /** Asks the servers of another version of the configuration from now on. */
   follow(pool: LivePool): void {
     this.#pool = pool;
+    // Anew of all: others may be behind the same names.
+    this.#modelsAskedAtMs.clear();
   }
 
   /** The pool has something to do. */
@@ -57,12 +73,19 @@ export class EnginePolls {
 
   async #ask(): Promise<void> {
     let asked = this.#asked();
-    while (this.#options.isBusy() && asked.length > 0) {
+    while (this.#isWorthAsking(asked)) {
       const way = this.#way();
       // oxlint-disable-next-line no-await-in-loop -- a round begins when the one before is over
       await Promise.all(
-        asked.map(async ({ replica: { replicaId, endpointUrl }, adapter }) => {
-          this.#options.tell(replicaId, await signalsAt(endpointUrl, adapter, way));
+        asked.map(async ({ replica, adapter }) => {
+          const { replicaId, endpointUrl } = replica;
+          const isForModels = this.#areModelsDue(replica, adapter);
+          if (isForModels) this.#modelsAskedAtMs.set(replicaId, Date.now());
+          const [said, models] = await Promise.all([
+            signalsAt(endpointUrl, adapter, way),
+            isForModels ? modelsAt(endpointUrl, adapter, way) : undefined,
+          ]);
+          this.#options.tell(replicaId, { ...said, ...(models !== undefined && { models }) });
         }),
       );
       const jitterMs = JITTER_RATIO * ROUND_MS * (2 * Math.random() - 1);
@@ -74,7 +97,26 @@ export class EnginePolls {
     for (const { replica } of asked) this.#options.tell(replica.replicaId, {});
   }
 
-  #asked(): readonly { readonly replica: LiveReplica; readonly adapter: EngineAdapter }[] {
+  #isWorthAsking(asked: readonly AskedReplica[]): boolean {
+    if (asked.length === 0) return false;
+    const isWanted = ({ replica, adapter }: AskedReplica) =>
+      this.#areModelsWanted(replica) && this.#areModelsDue(replica, adapter);
+    return this.#options.isBusy() || asked.some(isWanted);
+  }
+
+  /** Whether somebody wanted one that it was not known to have. */
+  #areModelsWanted({ replicaId }: LiveReplica): boolean {
+    return this.#options.replicas.get(replicaId)?.models.isWanted === true;
+  }
+
+  /** Of one whose models are configured what it says itself counts for nothing. */
+  #areModelsDue(replica: LiveReplica, adapter: EngineAdapter): boolean {
+    if (adapter.models === undefined || replica.models !== undefined) return false;
+    const sinceMs = Date.now() - (this.#modelsAskedAtMs.get(replica.replicaId) ?? -Infinity);
+    return sinceMs >= (this.#areModelsWanted(replica) ? WANTED_MODELS_MS : MODELS_MS);
+  }
+
+  #asked(): readonly AskedReplica[] {
     const pool = this.#pool;
     const replicas = pool?.replicas ?? [];
     const asked = replicas.flatMap((replica) => {
@@ -96,6 +138,15 @@ export class EnginePolls {
     const bearer = found?.kind === "known" && { authorization: `Bearer ${found.secret}` };
     return { fetch: way.fetch, headers: { ...way.headers, ...bearer } };
   }
+}
+
+async function modelsAt(
+  endpointUrl: string,
+  { models }: EngineAdapter,
+  way: Transport | undefined,
+): Promise<readonly string[] | undefined> {
+  if (models === undefined) return undefined;
+  return models.readNames(await answerOf(`${endpointUrl.replace(/\/+$/, "")}${models.path}`, way));
 }
 
 async function signalsAt(

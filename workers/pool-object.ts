@@ -74,6 +74,7 @@ export class PoolObject extends DurableObject<Env> {
     );
     this.#polls = new EnginePolls({
       isBusy: () => this.#isBusy,
+      replicas: this.#pool.state.replicas,
       settings: () => settingsOf(env),
       tell: (replicaId, said) => this.#call({ kind: "told", replicaId, said }),
     });
@@ -282,8 +283,7 @@ export class PoolObject extends DurableObject<Env> {
     this.#perform(effects);
     const sent = effects.find((effect) => effect.kind === "hedge");
     if (sent === undefined) return undefined;
-    const { dispatch } = sent;
-    return { dispatch, lease: this.#leaseOf(sent.leaseId) };
+    return { dispatch: sent.dispatch, lease: this.#leaseOf(sent.leaseId) };
   }
 
   #endDisplacing(leaseId: LeaseId, isDisplaced: boolean): void {

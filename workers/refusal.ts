@@ -1,6 +1,7 @@
 import type { Rejection } from "../src/pool/offer.ts";
 import type { Problem } from "../src/protocol/errors.ts";
 import { cappedRetryMs } from "../src/protocol/errors.ts";
+import { MODEL_ABSENT } from "../src/protocol/upstream-problem.ts";
 import { ttftLimitMs } from "../src/slo/deadlines.ts";
 import { costMaxOf } from "../src/tenants/model-price.ts";
 import { amountText, picosOfMicros } from "../src/tenants/money.ts";
@@ -101,6 +102,7 @@ export function rejectionProblem(rejection: Rejection, request: RefusedRequest):
       promptParameter: request.operation.promptParameter,
     });
   }
+  if (code === "model_not_found") return { code, message: MODEL_ABSENT, param: "model" };
   if (reason === "unattainable") return unattainableProblem(rejection, request);
   const predictedMs = predictedMsOf(rejection);
   const predicted = predictedMs === undefined ? "" : `: a wait of ${predictedMs} ms is predicted`;

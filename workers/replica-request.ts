@@ -80,8 +80,10 @@ function saidBy(
   answer: ReplicaAnswer,
   plain: PlainServer,
 ): SaidLimit | undefined {
+  const refusal = answer.kind === "unusable" ? answer.fault.kind : undefined;
+  if (refusal === "model") return { isRefused: false, holdOffMs: 0, lacksModel: true };
   return saidLimitOf({
-    isRefused: answer.kind === "unusable" && answer.fault.kind === "overload",
+    isRefused: refusal === "overload",
     headerOf: (name) => headers.get(name),
     usualHoldOffMs: ADAPTERS[plain.engine].holdOffMs ?? 0,
   });

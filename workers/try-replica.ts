@@ -151,7 +151,11 @@ async function receiveAnswer(
   const { dispatch } = lease;
   const sentAtMs = Date.now();
   const answer = await heads.during(() => askReplica(call, { dispatch, signal }, settings));
-  if (answer.said !== undefined) void lease.limited(answer.said);
+  if (answer.said !== undefined) {
+    const isHeard = lease.limited(answer.said);
+    // Whoever asks for another replica next must not be sent where the model is not.
+    if (answer.said.lacksModel) await isHeard;
+  }
   if (answer.kind !== "answered") return answer;
   const onAnswer = (): void => {
     noteDispatch(call, dispatch, sentAtMs);

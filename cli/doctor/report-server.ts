@@ -1,7 +1,8 @@
+import { ADAPTERS } from "../../src/adapters/adapters.ts";
 import type { EngineSignals } from "../../src/protocol/engine-signals.ts";
 import type { ServerFindings } from "./examine-server.ts";
 
-const SIGNALS: readonly (readonly [keyof EngineSignals, string])[] = [
+const SIGNALS: readonly (readonly [Exclude<keyof EngineSignals, "models">, string])[] = [
   ["isReady", "says whether it is ready"],
   ["running", "requests that run"],
   ["queued", "requests that wait inside it"],
@@ -17,9 +18,11 @@ const CONTEXT_GUESS = 4096;
 export function reportServer(url: string, findings: ServerFindings): readonly string[] {
   const { label, models, signals, keepsTenantsApart, answer, advice, engine } = findings;
   const lines = [`${url} is ${label}`];
-  for (const { modelId, contextTokens } of models) {
+  for (const { modelId, contextTokens, parentId } of models) {
+    const context = contextTokens === undefined ? "" : `, context ${contextTokens}`;
+    const kind = parentId === undefined ? "model  " : "adapter";
     lines.push(
-      `  model    ${modelId}${contextTokens === undefined ? "" : `, context ${contextTokens}`}`,
+      `  ${kind}  ${modelId}${parentId === undefined ? "" : `, of ${parentId}`}${context}`,
     );
   }
   if (engine === undefined) return lines;
@@ -30,6 +33,9 @@ export function reportServer(url: string, findings: ServerFindings): readonly st
       lines.push(`  ${value === undefined ? "no " : "yes"}      ${meaning}${valueText(value)}`);
     }
     lines.push(
+      ADAPTERS[engine].models === undefined
+        ? "  no       says which models it refuses: list them as its models where servers of a pool differ"
+        : "  yes      says which models and adapters it serves",
       keepsTenantsApart
         ? "  yes      keeps the KV of tenants apart (cache_salt)"
         : "  no       keeps the KV of tenants apart: what one has sent shows in how fast another is served",

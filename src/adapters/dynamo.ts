@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { EngineAdapter } from "./engine-adapter.ts";
+import { listedNames } from "./model-names.ts";
 import type { ProbeAnswer } from "./engine-adapter.ts";
 import { signalsOf } from "../protocol/engine-signals.ts";
 import { sumOfMetric } from "./metrics-text.ts";
@@ -30,6 +31,7 @@ export const DYNAMO: EngineAdapter = {
       queued: sumOfMetric(metrics, "dynamo_frontend_router_queue_pending_requests"),
     });
   },
+  models: { path: "/v1/models", readNames: listedNames },
   advice: [{ lacking: "running", advice: "let /metrics of the frontend be read" }],
   isOverload: ({ status }) => status === OVERLOADED,
   // Handed on to whichever engine its workers run.

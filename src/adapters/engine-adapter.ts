@@ -29,6 +29,14 @@ export interface EngineAdapter {
   readonly probePaths: readonly string[];
   /** Reads the answers, in the order of `probePaths`. */
   readonly readSignals: (answers: readonly ProbeAnswer[]) => EngineSignals;
+  /**
+   * How to learn by which names it serves models and adapters. Absent where it says nothing of them, or answers
+   * whichever name it is asked by: then its list says nothing of what it refuses.
+   */
+  readonly models?: {
+    readonly path: string;
+    readonly readNames: (answer: ProbeAnswer) => readonly string[] | undefined;
+  };
   /** What to do where it says less than it could. */
   readonly advice: readonly EngineAdvice[];
   /**

@@ -23,6 +23,8 @@ export interface OfferedModel {
   readonly modelId: string;
   /** Prompt and answer together; absent where nobody says. */
   readonly contextTokens?: number;
+  /** Of an adapter the model that it is for. */
+  readonly parentId?: string;
 }
 
 /** Which server it is, and what it offers. */
@@ -38,6 +40,7 @@ const Models = z.object({
     z.object({
       id: z.string(),
       owned_by: z.string().optional().catch(undefined),
+      parent: z.string().min(1).optional().catch(undefined),
       max_model_len: Length,
       context_length: Length,
       meta: z.object({ n_ctx: Length, n_ctx_train: Length }).optional().catch(undefined),
@@ -69,10 +72,14 @@ export function identifyEngine(answers: IdentityAnswers): EngineIdentity {
   const props = jsonOf(answers.get("/props"), Props);
   // Of a model that is listed without its context these say it.
   const slotTokens = props?.default_generation_settings?.n_ctx ?? info?.max_total_tokens;
-  const models = (listed?.data ?? []).map(({ id, max_model_len, context_length, meta }) => {
+  const models = (listed?.data ?? []).map(({ id, parent, max_model_len, context_length, meta }) => {
     const contextTokens =
       max_model_len ?? context_length ?? slotTokens ?? meta?.n_ctx ?? meta?.n_ctx_train;
-    return { modelId: id, ...(contextTokens !== undefined && { contextTokens }) };
+    return {
+      modelId: id,
+      ...(parent !== undefined && { parentId: parent }),
+      ...(contextTokens !== undefined && { contextTokens }),
+    };
   });
   return { engine: engineOf(answers, listed), models };
 }

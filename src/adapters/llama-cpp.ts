@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { EngineAdapter } from "./engine-adapter.ts";
+import { routedNames } from "./model-names.ts";
 import { signalsOf } from "../protocol/engine-signals.ts";
 import { sumOfMetric } from "./metrics-text.ts";
 import { jsonOf, metricsOf, readyOf } from "./read-answer.ts";
@@ -24,5 +25,7 @@ export const LLAMA_CPP: EngineAdapter = {
       runningMax: jsonOf(props, Props)?.total_slots,
     });
   },
+  // One that was started without a model routes to several; any other answers by whichever name.
+  models: { path: "/v1/models", readNames: routedNames },
   advice: [{ lacking: "queued", advice: "start it with --metrics" }],
 };

@@ -1,6 +1,12 @@
-import type { EngineAdapter } from "./engine-adapter.ts";
+import * as z from "zod";
+import type { EngineAdapter, ProbeAnswer } from "./engine-adapter.ts";
+import { boundedNames } from "./model-names.ts";
 import { signalsOf } from "../protocol/engine-signals.ts";
-import { readyOf } from "./read-answer.ts";
+import { jsonOf, readyOf } from "./read-answer.ts";
+
+/** Who names no tag means this one. */
+const USUAL_TAG = ":latest";
+const Tags = z.object({ models: z.array(z.object({ name: z.string() })) });
 
 /**
  * Ollama (https://docs.ollama.com). It says nothing of its load, refuses by 503 above `OLLAMA_MAX_QUEUE`, and cuts the beginning
@@ -11,6 +17,15 @@ export const OLLAMA: EngineAdapter = {
   label: "Ollama",
   probePaths: ["/api/version"],
   readSignals: ([version]) => signalsOf({ isReady: readyOf(version) }),
+  models: { path: "/api/tags", readNames: taggedNames },
   advice: [],
   isOverload: ({ status, message }) => status === 503 && message.includes("server busy"),
 };
+
+function taggedNames(answer: ProbeAnswer): readonly string[] | undefined {
+  return boundedNames(
+    jsonOf(answer, Tags)?.models.flatMap(({ name }) =>
+      name.endsWith(USUAL_TAG) ? [name, name.slice(0, -USUAL_TAG.length)] : [name],
+    ),
+  );
+}

@@ -1,4 +1,5 @@
 import type { EngineAdapter } from "./engine-adapter.ts";
+import { listedNames } from "./model-names.ts";
 import { signalsOf } from "../protocol/engine-signals.ts";
 import { maxOfMetric, ratioOf, sumOfMetric } from "./metrics-text.ts";
 import { metricsOf, readyOf } from "./read-answer.ts";
@@ -29,6 +30,7 @@ export const VLLM: EngineAdapter = {
       ),
     });
   },
+  models: { path: "/v1/models", readNames: listedNames },
   advice: [
     { lacking: "cached_tokens", advice: "start it with --enable-prompt-tokens-details" },
     { lacking: "queued", advice: "let /metrics be read: it is on by default" },

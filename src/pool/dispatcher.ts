@@ -54,7 +54,12 @@ export class Dispatcher {
   ): Lease {
     const { requestId, offer, promptTokens, emittedTokens } = request;
     const { outputTokens, outputTokensHigh } = request;
-    const { tenantId, modelId, promised: { tpot, tbtMaxMs } = offer.targets } = offer;
+    const {
+      tenantId,
+      modelId,
+      replicaModelId,
+      promised: { tpot, tbtMaxMs } = offer.targets,
+    } = offer;
     const limit = request.clampedOutputTokensMax ?? offer.outputTokensMax;
     const outputTokensMax = limit === undefined ? undefined : Math.max(1, limit - emittedTokens);
     this.#state.counts.dispatched += 1;
@@ -75,6 +80,7 @@ export class Dispatcher {
       ...known,
       ...charge,
       requestId,
+      replicaModelId,
       replicaId,
       promptBytes: offer.promptBytes,
       foundTokens,

@@ -8,13 +8,15 @@ import type { Lease } from "./lease-book.ts";
 /** Takes to heart what a server has said of its limits in the head of an answer. */
 export function heedLimit(
   lease: Lease,
-  { isRefused, holdOffMs }: SaidLimit,
+  { isRefused, holdOffMs, lacksModel }: SaidLimit,
   replicas: ReplicaSet,
   nowMs: number,
 ): void {
   const replica = replicas.get(lease.replicaId);
   if (replica?.plain === undefined) return;
   if (holdOffMs > 0) replica.quota.holdUntil(nowMs + holdOffMs);
+  const { replicaModelId } = lease;
+  if (lacksModel && replicaModelId !== undefined) replica.models.refused(replicaModelId, nowMs);
   if (isRefused)
     replica.quota.refused(answeredBy(lease, replica), replica.state.residents.sentNumber);
 }

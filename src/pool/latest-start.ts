@@ -1,6 +1,7 @@
 import { idleTtftMs } from "../forecast/latency.ts";
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
 import type { Replica } from "../replicas/replica.ts";
+import { isOfUse } from "./fitness.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
 
@@ -17,12 +18,10 @@ export function latestStartAtMs(
   nowMs: number,
   widen: WidenTtft = (ttftMs) => ttftMs,
 ): number | undefined {
-  const { excludedReplicaIds } = request.offer;
   const leftMs = -elapsedMsOf(request, nowMs);
   let latestAtMs: number | undefined;
   for (const replica of replicas) {
-    if (replica.conditionAt(nowMs) !== "ready") continue;
-    if (excludedReplicaIds.includes(replica.replicaId)) continue;
+    if (!isOfUse(replica, request, nowMs)) continue;
     const load = replica.loadAt(nowMs);
     const slackMs = idleSlackMs(request, request.promptTokens, load, (ttftMs) =>
       widen(ttftMs, replica),
@@ -44,7 +43,7 @@ export function isUnattainable(
 ): boolean {
   let isJudged = false;
   for (const replica of replicas) {
-    if (replica.isRemoved) continue;
+    if (replica.isRemoved || !replica.models.has(request.offer.replicaModelId, nowMs)) continue;
     if (replica.lastReport === undefined) return false;
     isJudged = true;
     const load = replica.loadAt(nowMs);

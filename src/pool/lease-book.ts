@@ -11,6 +11,8 @@ export interface Lease {
   readonly requestId: RequestId;
   readonly tenantId: TenantId;
   readonly modelId: ModelId;
+  /** As its replica knows it; absent where every replica of the pool will do. */
+  readonly replicaModelId: string | undefined;
   readonly replicaId: ReplicaId;
   /** Counts the dispatches of a pool's epoch, over all replicas. */
   readonly dispatchNumber: number;

@@ -22,6 +22,8 @@ export interface Offer {
   readonly requestId: RequestId;
   readonly tenantId: TenantId;
   readonly modelId: ModelId;
+  /** The model as its replicas know it; absent where every replica of the pool will do. */
+  readonly replicaModelId?: string;
   readonly share: TenantShare;
   /** What the tenant wants done before one of its requests is refused; absent: it waits, then is refused. */
   readonly overload?: OverloadLadder;

@@ -13,7 +13,7 @@ import { tighteningRatioOf } from "../routing/tightening.ts";
 import { rendezvousWeight } from "../routing/rendezvous.ts";
 import type { Turns } from "../routing/turns.ts";
 import { nominalRate } from "./capacity.ts";
-import { isFit } from "./fitness.ts";
+import { isFit, isOfUse } from "./fitness.ts";
 import type { Lease } from "./lease-book.ts";
 import { idleLoad, loadWithout, NOBODY_THERE, UNGUARDED } from "./load-without.ts";
 import { believedTpotMs, believedTtftMs, TPOT_BELIEVED_RATIO_MAX } from "./believed-bounds.ts";
@@ -122,8 +122,7 @@ export class Placement {
   couldEverTake(request: PoolRequest, replicas: Iterable<Replica>, nowMs: number): boolean {
     let isJudged = false;
     for (const replica of replicas) {
-      if (replica.conditionAt(nowMs) !== "ready") continue;
-      if (request.offer.excludedReplicaIds.includes(replica.replicaId)) continue;
+      if (!isOfUse(replica, request, nowMs)) continue;
       isJudged = true;
       const idle = idleLoad(replica.loadAt(nowMs));
       if (this.#optionOf(request, replica, idle, nowMs).headroomRatio >= 0) return true;

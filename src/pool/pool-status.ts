@@ -18,6 +18,8 @@ interface ReplicaStatus {
   readonly ceiling?: number;
   /** For how long it wants to be left alone yet. */
   readonly heldForMs?: number;
+  /** Names by which it says it serves models; absent where it does not say. */
+  readonly models?: readonly string[];
   /** As the replica last reported; absent while it has not. */
   readonly running?: number;
   readonly queued?: number;
@@ -83,6 +85,7 @@ export function toPoolStatus(state: PoolState, parts: PoolParts, nowMs: number):
 function toReplicaStatus(replica: Replica, nowMs: number): ReplicaStatus {
   const report = replica.lastReport;
   const { ceiling, state } = replica.quota;
+  const { told } = replica.state.models;
   const heldForMs = (state.heldUntilMs ?? nowMs) - nowMs;
   return {
     replicaId: replica.replicaId,
@@ -92,6 +95,7 @@ function toReplicaStatus(replica: Replica, nowMs: number): ReplicaStatus {
     outstanding: replica.outstanding,
     ...(ceiling < Infinity && { ceiling }),
     ...(heldForMs > 0 && { heldForMs }),
+    ...(told !== undefined && { models: [...told.names.keys()] }),
     ...(report !== undefined && {
       running: report.runningRequests,
       queued: report.queuedRequests,

@@ -19,7 +19,8 @@ export function prospectsOf(
 ): Prospects {
   const excludedReplicaIds = [...triedReplicaIds, lease.replicaId];
   const hasOther = [...replicas].some(
-    (replica) => whyNot(replica.factsAt(nowMs), { excludedReplicaIds }) === undefined,
+    (replica) =>
+      whyNot(replica.factsAt(nowMs, lease.replicaModelId), { excludedReplicaIds }) === undefined,
   );
   return { hasOther, isSilent: isSilent(lease, replicas.get(lease.replicaId), nowMs) };
 }

@@ -1,5 +1,6 @@
 import type { ModelId } from "../protocol/ids.ts";
 import { FAILED } from "../slo/attainment.ts";
+import { isModelAbsent } from "./fitness.ts";
 import { idleWaitMs } from "./latest-start.ts";
 import type { Rejection } from "./offer.ts";
 import type { PoolEffect } from "./pool-effect.ts";
@@ -89,6 +90,11 @@ export class Refuser {
         code: "slo_unattainable",
         retryAfterMs: undefined,
       };
+    }
+    if (reason === "no-replica" && isModelAbsent(request, this.#parts.replicas, nowMs)) {
+      // It may be loaded somewhere by now.
+      for (const { models } of this.#parts.replicas) models.want();
+      return { ...said, code: "model_not_found", retryAfterMs: undefined };
     }
     const retryAfterMs = this.#retryAfterMs(request, nowMs);
     // Nobody exceeded anything where there is nothing to have a share of.

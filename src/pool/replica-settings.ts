@@ -8,12 +8,13 @@ export function replicaSettingsOf(pool: LivePool): ReplicaSettings[] {
   const isWeighted = pool.replicas.some(({ weight = 1 }) => weight > weightMin);
   const { replicas, secretName, transport, health } = pool;
   return replicas.map((replica) => {
-    const { replicaId, endpointUrl, requestsMax, weight = 1 } = replica;
+    const { replicaId, endpointUrl, requestsMax, models, weight = 1 } = replica;
     const engine = engineOf(pool, replica);
     return {
       replicaId,
       endpointUrl,
       ...(requestsMax !== undefined && { requestsMax }),
+      ...(models !== undefined && { models }),
       ...(isWeighted && { weight: weight / weightMin }),
       ...(engine !== "sluice" && {
         plain: { engine, ...(secretName !== undefined && { secretName }) },

@@ -108,7 +108,8 @@ export class Teacher {
     const { mechanisms, replicas, failingTenants } = this.#parts;
     if (lease.isLost || !mechanisms.ejection) return;
     const replica = replicas.get(lease.replicaId);
-    if (kind === "completed" || kind === "upstream-refused") replica?.answered(nowMs);
+    const isAnswer = kind === "completed" || kind === "upstream-refused";
+    if (isAnswer && replica !== undefined) replica.state.answeredAtMs = nowMs;
     if (kind === "completed") {
       failingTenants.succeeded(lease);
       replicas.succeeded(lease, nowMs);

@@ -17,11 +17,15 @@ export interface EngineSignals {
   readonly prefixHitRatio?: number;
   /** Requests that it computes at once at the most. */
   readonly runningMax?: number;
+  /** All names by which it serves models, adapters among them; it is not asked for them every time. */
+  readonly models?: readonly string[];
 }
+
+type LoadSignals = Omit<EngineSignals, "models">;
 
 /** Leaves out what is no number that could be meant: `NaN` is what a gauge says before it was set. */
 export function signalsOf(found: {
-  readonly [name in keyof EngineSignals]: EngineSignals[name] | undefined;
+  readonly [name in keyof LoadSignals]: LoadSignals[name] | undefined;
 }): EngineSignals {
   const told = Object.entries(found).filter(([name, value]) => {
     if (typeof value === "boolean") return true;

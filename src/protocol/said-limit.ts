@@ -4,6 +4,8 @@ export interface SaidLimit {
   readonly isRefused: boolean;
   /** How long it is to be left alone; 0: not at all. */
   readonly holdOffMs: number;
+  /** It does not have the model that it was asked for. */
+  readonly lacksModel?: true;
 }
 
 /** Nobody is left alone for longer by a header: a minute is what quotas are counted by. */

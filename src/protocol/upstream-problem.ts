@@ -7,9 +7,10 @@ export interface UpstreamFault {
   readonly problem: Problem;
   /**
    * `request`: the client's own fault, the same on every replica. `overload`: this replica has no
-   * room. `failure`: it could not answer, which says something about its health.
+   * room. `model`: it does not have the model, which another one may. `failure`: it could not answer, which says
+   * something about its health.
    */
-  readonly kind: "request" | "overload" | "failure";
+  readonly kind: "request" | "overload" | "model" | "failure";
   /** Whether another replica may do better. */
   readonly isRetryable: boolean;
 }
@@ -20,6 +21,8 @@ export interface UpstreamRefusal {
   /** Of the body, in lower case; empty where there was none. */
   readonly message: string;
 }
+
+const BareError = UpstreamFlatError.partial({ object: true });
 
 const RETRY_AFTER_MS_DEFAULT = 1000;
 /** A message is for a person; a longer one is a dump. */
@@ -64,6 +67,11 @@ export function faultOfStatus(answer: {
       return answer.isForeign
         ? upstreamFailure(false)
         : { ...upstreamFailure(true), kind: "overload" };
+    case 404:
+      // A wrong address is answered so as well, but not with a word of models.
+      return answer.isForeign && message.includes("model")
+        ? modelMissing()
+        : upstreamFailure(false);
     case 429:
       return overload(retryAfterMs);
     case 503:
@@ -81,6 +89,14 @@ export function faultOfStatus(answer: {
 function overload(retryAfterMs: number): UpstreamFault {
   const problem = { code: "server_is_overloaded", retryAfterMs } as const;
   return { kind: "overload", isRetryable: true, problem };
+}
+
+/** What a client is told whose model no replica has. */
+export const MODEL_ABSENT = "No replica has this model at present";
+
+function modelMissing(): UpstreamFault {
+  const problem = { code: "model_not_found", message: MODEL_ABSENT, param: "model" } as const;
+  return { kind: "model", isRetryable: true, problem };
 }
 
 function isServerFault({ status }: { readonly status: number }): boolean {
@@ -116,8 +132,8 @@ interface Said {
 }
 
 function errorOf(body: unknown): Said {
-  // SGLang and TensorRT-LLM tell an error without an object around it.
-  const flat = UpstreamFlatError.safeParse(body);
+  // SGLang and TensorRT-LLM tell an error without an object around it, Dynamo's does not even say that it is one.
+  const flat = BareError.safeParse(body);
   const parsed = UpstreamErrorBody.safeParse(flat.success ? { error: flat.data } : body);
   if (!parsed.success) return { code: undefined, message: undefined, param: undefined };
   const { error } = parsed.data;

@@ -8,6 +8,7 @@ import type { PrefillBacklogState } from "./prefill-backlog.ts";
 import type { PrefixIndexState } from "./prefix-index.ts";
 import { newPrefixIndexState } from "./prefix-index.ts";
 import type { ResidentsState } from "./residents.ts";
+import type { ServedModelsState } from "./served-models.ts";
 import type { UpstreamQuotaState } from "./upstream-quota.ts";
 import { UpstreamQuota } from "./upstream-quota.ts";
 import type { SpeedFactorState } from "./speed-factor.ts";
@@ -22,6 +23,8 @@ export interface ReplicaSettings {
    * Its part of the pool's requests beside the others', of which the least has 1; absent where all have the same.
    */
   readonly weight?: number;
+  /** Names, as it knows them, of the models that it serves; absent: what it says, or whatever it is asked for. */
+  readonly models?: readonly string[];
   /**
    * Present for a server that is not ours. It never dials in and never reports: what is known of it is what
    * was sent there and how that went, and what it says when it is asked.
@@ -59,8 +62,8 @@ export interface ReplicaOptions {
 /** What decides, before any forecast, whether a replica can be sent a request. */
 export interface FitnessFacts {
   readonly replicaId: ReplicaId;
-  /** The model it has loaded, by its own name; `undefined` before it has said hello. */
-  readonly modelId: string | undefined;
+  /** Whether it serves the model that was asked for, as far as anybody knows. */
+  readonly hasModel: boolean;
   /** Connected, heard of lately, and neither draining nor removed. */
   readonly isReady: boolean;
   /** Taken out for its failures, and with no probe due. */
@@ -89,6 +92,7 @@ export interface ReplicaState {
   missing: number;
   /** KV of requests that were in the last report and have left since. */
   releasedKvTokens: number;
+  readonly models: ServedModelsState;
   /** How much a server that is not ours takes, as far as it has shown. */
   readonly quota: UpstreamQuotaState;
   readonly residents: ResidentsState;
@@ -110,6 +114,7 @@ export function newReplicaState(settings: ReplicaSettings): ReplicaState {
     strangers: 0,
     missing: 0,
     releasedKvTokens: 0,
+    models: { refused: new Map() },
     quota: { cutNumber: 0 },
     residents: { requests: new Map(), sentNumber: 0, acknowledgedNumber: 0 },
     health: { failures: 0, stalls: [], ejections: 0 },

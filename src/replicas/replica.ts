@@ -21,6 +21,7 @@ import { newReplicaState, profileOf, slotsOf } from "./replica-state.ts";
 import type { ResidentRequest, SentRequest } from "./residents.ts";
 import { Residents } from "./residents.ts";
 import { UpstreamQuota } from "./upstream-quota.ts";
+import { ServedModels } from "./served-models.ts";
 import type { PredictedDuration } from "./speed-factor.ts";
 
 /**
@@ -35,6 +36,7 @@ export class Replica {
   readonly hash: number;
   /** How much it takes, of a server that is not ours. */
   readonly quota: UpstreamQuota;
+  readonly models: ServedModels;
   readonly #healthOptions: Partial<HealthOptions>;
   readonly #residents: Residents;
   readonly #loads: LoadView;
@@ -50,6 +52,7 @@ export class Replica {
     this.health = new ReplicaHealth({ ...options.health, ...settings.health }, state.health);
     this.prefixes = new PrefixIndex(options.prefixKeysMax, state.prefixes);
     this.quota = new UpstreamQuota(state.quota);
+    this.models = new ServedModels(state);
     this.#residents = new Residents(state.residents);
     this.#loads = new LoadView(state, this.#residents, options.countsLedger ?? true);
   }
@@ -106,10 +109,10 @@ export class Replica {
   }
 
   /** What decides, before any forecast, whether it can be sent a request. */
-  factsAt(nowMs: number): FitnessFacts {
+  factsAt(nowMs: number, replicaModelId?: string): FitnessFacts {
     return {
       replicaId: this.replicaId,
-      modelId: this.state.hello?.modelId,
+      hasModel: this.models.has(replicaModelId, nowMs),
       isReady: this.conditionAt(nowMs) === "ready",
       isEjected: !this.health.canTake(nowMs),
       freeSlots: this.quota.isHeldAt(nowMs) ? 0 : this.freeSlots,
@@ -217,7 +220,9 @@ export class Replica {
    */
   told(said: EngineSignals, nowMs: number): void {
     if (this.plain === undefined) return;
-    this.state.signals = { said, atMs: nowMs };
+    const { models, ...signals } = said;
+    this.state.signals = { said: signals, atMs: nowMs };
+    if (models !== undefined) this.models.told(models, nowMs);
     const requests = (said.running ?? 0) + (said.queued ?? 0);
     this.state.strangers = Math.max(0, requests - this.outstanding);
     this.#loads.changed();
@@ -239,14 +244,9 @@ export class Replica {
     this.#loads.sent(sent, nowMs);
   }
 
-  /** Somebody has got something from there, so it is alive. */
-  answered(nowMs: number): void {
-    this.state.answeredAtMs = nowMs;
-  }
-
   /** The first token of a dispatch has come. Late news of one that has left changes nothing. */
   started(dispatchNumber: number, nowMs: number): void {
-    this.answered(nowMs);
+    this.state.answeredAtMs = nowMs;
     this.#residents.started(dispatchNumber, nowMs);
     this.#loads.changed();
   }

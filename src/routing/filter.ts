@@ -7,11 +7,6 @@ export type Unfit = "excluded" | "model" | "not-ready" | "ejected" | "full";
 /** What a replica must be fit for. */
 export interface FitRequest {
   readonly excludedReplicaIds: readonly ReplicaId[];
-  /**
-   * The model by its replicas' own name for it, which need not be the one that clients ask for;
-   * absent where every replica of the pool will do.
-   */
-  readonly replicaModelId?: string;
 }
 
 /**
@@ -23,11 +18,7 @@ export interface FitRequest {
 export function whyNot(replica: FitnessFacts, request: FitRequest): Unfit | undefined {
   if (request.excludedReplicaIds.includes(replica.replicaId)) return "excluded";
   if (!replica.isReady) return "not-ready";
-  if (isOfAnotherModel(replica, request)) return "model";
+  if (!replica.hasModel) return "model";
   if (replica.isEjected) return "ejected";
   return replica.freeSlots > 0 ? undefined : "full";
-}
-
-function isOfAnotherModel({ modelId }: FitnessFacts, { replicaModelId }: FitRequest): boolean {
-  return replicaModelId !== undefined && modelId !== replicaModelId;
 }

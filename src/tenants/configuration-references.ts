@@ -9,6 +9,7 @@ import { findOvercommittedPools } from "./guarantees.ts";
 import { isMapping } from "./notation.ts";
 import { parseMicros } from "./money.ts";
 import { inherited } from "./inheritance.ts";
+import { findReplicaModelProblems } from "./replica-models.ts";
 import { mentionsOf, repeats, unresolved } from "./reference-checks.ts";
 import { findTenantProblems } from "./tenant-references.ts";
 import { findRepeats, formatPath } from "./references.ts";
@@ -47,6 +48,7 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
     ...repeats(childrenOf(issuers, "issuer")),
     ...sharedServers(endpoints),
     ...pools.flatMap(authProblems),
+    ...findReplicaModelProblems(pools, models),
     ...repeats(models.flatMap((model) => [named(model), ...itemsOf(child(model, "aliases"))])),
     ...models.flatMap(priceProblems),
     ...findTenantProblems({ models, tenants, defaults, classNames }),

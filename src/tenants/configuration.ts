@@ -77,7 +77,7 @@ function resolve(
     })),
     pools: [...file.pools].map(([poolId, pool]) => ({
       poolId,
-      ...resolvePool(pool),
+      ...resolvePool(pool, file),
       ...limitsOfModels(poolId, file),
     })),
     tenants: [...tenants].map(([tenantId, tenant]) => ({
@@ -129,21 +129,26 @@ function resolveTenant(tenant: WholeTenant, classes: ReadonlyMap<string, SloTarg
   };
 }
 
-function resolvePool(pool: z.infer<typeof PoolSection>) {
+function resolvePool(pool: z.infer<typeof PoolSection>, file: ConfigurationFile) {
   const { engine, replicas, queue_max, auth, health } = pool;
   const { eject_after: ejectAfter, cooldown_max: cooldownMsMax } = health ?? {};
   return {
     engine,
-    replicas: replicas.map(({ url, engine: own = engine, max_running: requestsMax, weight }) => {
-      const endpointUrl = own === "sluice" ? url : (normalizeApiUrl(url) ?? url);
-      return {
-        replicaId: endpointUrl,
-        endpointUrl,
-        ...(own !== engine && { engine: own }),
-        ...(requestsMax !== undefined && { requestsMax }),
-        ...(weight !== undefined && { weight }),
-      };
-    }),
+    replicas: replicas.map(
+      ({ url, engine: own = engine, max_running: requestsMax, weight, models }) => {
+        const endpointUrl = own === "sluice" ? url : (normalizeApiUrl(url) ?? url);
+        return {
+          replicaId: endpointUrl,
+          endpointUrl,
+          ...(own !== engine && { engine: own }),
+          ...(requestsMax !== undefined && { requestsMax }),
+          ...(weight !== undefined && { weight }),
+          ...(models !== undefined && {
+            models: [...new Set(models.map((name) => file.models.get(name)?.upstream ?? name))],
+          }),
+        };
+      },
+    ),
     queueMax: queue_max ?? QUEUE_MAX_DEFAULT,
     ...(auth !== undefined && { secretName: auth.secret }),
     ...transportOf(pool),

@@ -83,6 +83,8 @@ const Targets = z.strictObject({
   tbtMaxMs: z.number().positive().exactOptional(),
 });
 
+const UpstreamModel = z.string().min(1).max(256);
+
 export const LiveReplica = z.strictObject({
   replicaId: ReplicaId,
   endpointUrl: EndpointUrl,
@@ -92,6 +94,8 @@ export const LiveReplica = z.strictObject({
   requestsMax: z.int().positive().max(CONFIGURATION_LIMITS.requestsMax).exactOptional(),
   /** Its part of the requests beside the others'; absent: 1. */
   weight: z.int().positive().max(CONFIGURATION_LIMITS.replicaWeightMax).exactOptional(),
+  /** The models that it serves, by the name that replicas know; absent: what it says, or all of its pool. */
+  models: z.array(UpstreamModel).min(1).max(CONFIGURATION_LIMITS.modelsMax).exactOptional(),
 });
 export type LiveReplica = z.infer<typeof LiveReplica>;
 
@@ -139,7 +143,7 @@ export const LiveModel = z.strictObject({
   modelId: ModelId,
   poolId: PoolId,
   /** The name the replicas know. */
-  upstreamModel: z.string().min(1).max(256),
+  upstreamModel: UpstreamModel,
   contextTokens: z.int().positive().max(CONFIGURATION_LIMITS.contextTokensMax),
   /** Absent: its tokens cost nothing. */
   price: ModelPrice.exactOptional(),

@@ -113,14 +113,22 @@ function findUnpriced({ tenants, models }: LiveConfiguration): BrokenReference[]
   });
 }
 
-/** The limits of a pool on models that it does not serve, or on one model twice. */
+/** Limits of a pool on models that it does not serve, or on one model twice, and replicas that are said to have such. */
 function findForeignModels({ pools, models }: LiveConfiguration): BrokenReference[] {
-  return pools.flatMap(({ poolId, modelLimits = [] }, i) => {
+  return pools.flatMap(({ poolId, modelLimits = [], replicas }, i) => {
     const own = models.filter((model) => model.poolId === poolId).map(({ modelId }) => modelId);
     const limited = modelLimits.map(({ modelId }, j) =>
       mention(modelId, "pools", i, "modelLimits", j, "modelId"),
     );
+    const served = replicas.flatMap(({ models: names = [] }, j) =>
+      names.map((name, k) => mention(name, "pools", i, "replicas", j, "models", k)),
+    );
+    const upstream = models.filter((model) => model.poolId === poolId);
     return [
+      ...findUnknown(
+        served,
+        upstream.map(({ upstreamModel }) => upstreamModel),
+      ).map(({ path }) => ({ path, message: "a model of its pool" })),
       ...findUnknown(limited, own).map(({ path }) => ({ path, message: "a model of its pool" })),
       ...findRepeats(limited).map(({ repeat }) => ({
         path: repeat.path,

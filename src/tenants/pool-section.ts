@@ -19,6 +19,7 @@ const {
   cooldownMsMax,
   cooldownMsMin,
   ejectAfterMax,
+  modelsMax,
   queueMax,
   replicasPerPoolMax,
   replicaWeightMax,
@@ -52,6 +53,8 @@ export const ModelSection = section({
 });
 export type ModelSection = z.infer<typeof ModelSection>;
 
+const MODELS = `a list of 1 to ${modelsMax} models of its pool`;
+
 const EngineName = choiceNotation(ENGINES);
 
 export const ReplicaSection = section({
@@ -61,6 +64,7 @@ export const ReplicaSection = section({
   ),
   engine: EngineName.exactOptional(),
   max_running: Requests.exactOptional(),
+  models: z.array(ModelName, MODELS).min(1, MODELS).max(modelsMax, MODELS).exactOptional(),
   weight: countNotation("parts", { min: 1, max: replicaWeightMax }).exactOptional(),
 });
 

@@ -54,6 +54,18 @@ const GATEWAY = { "/health": { status: "serving", server: "sluice-gateway" } };
 const ENGINE = { "/health": { status: "serving" } };
 
 describe("sluice doctor", () => {
+  test("tells adapters from the models that they are for, and whether a server says what it has", async () => {
+    const [base] = VLLM["/v1/models"].data;
+    const adapter = { id: "sql-lora", owned_by: "vllm", parent: base?.id };
+    const { stdout } = await doctor({
+      ...VLLM,
+      "/v1/models": { object: "list", data: [base, adapter] },
+    });
+    expect(stdout).toContain("  model    meta-llama/Llama-3.1-8B-Instruct, context 32768\n");
+    expect(stdout).toContain("  adapter  sql-lora, of meta-llama/Llama-3.1-8B-Instruct\n");
+    expect(stdout).toContain("  yes      says which models and adapters it serves\n");
+  });
+
   test("tells which engine it is and what it says of itself, and writes the configuration", async () => {
     const { exitCode, stdout, stderr } = await doctor(VLLM);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });

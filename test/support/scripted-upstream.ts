@@ -34,6 +34,13 @@ const UNSCRIPTED: readonly UpstreamStep[] = [
   { kind: "end" },
 ];
 
+/** What is not there to be asked, it says so. */
+const UNKNOWN_PATH: readonly UpstreamStep[] = [
+  { kind: "head", status: 404, headers: { "content-type": "text/plain" } },
+  { kind: "text", text: "Not Found" },
+  { kind: "end" },
+];
+
 const engines = new Map<string, ScriptedEngine>();
 
 /**
@@ -82,12 +89,13 @@ async function route(request: IncomingMessage, response: ServerResponse): Promis
     closedEarly: false,
   };
   const probe = engine.probes[`${address}${received.path}`] ?? engine.probes[received.path];
-  const list = received.method === "GET" && probe !== undefined ? engine.probed : engine.requests;
+  // Questions take no answer away from the requests.
+  const list = received.method === "GET" ? engine.probed : engine.requests;
   list.push(received);
   response.on("close", () => {
     received.closedEarly = !response.writableFinished;
   });
-  const steps = list === engine.probed ? probe : nextAnswer(engine);
+  const steps = list === engine.probed ? (probe ?? UNKNOWN_PATH) : nextAnswer(engine);
   await play(steps ?? UNSCRIPTED, engine, response);
 }
 

@@ -46,7 +46,10 @@ describe("a pool of servers that say how they are", () => {
       expect((await gateway.upstream.probed()).length).toBeGreaterThanOrEqual(4);
     }, WAIT);
     const probed = await gateway.upstream.probed();
-    expect(new Set(probed.map(({ path }) => path))).toEqual(new Set(["/health", "/metrics"]));
+    expect(new Set(probed.map(({ path }) => path))).toEqual(
+      new Set(["/health", "/metrics", "/v1/models"]),
+    );
+    expect(probed.filter(({ path }) => path === "/v1/models")).toHaveLength(1);
     for (const { headers } of probed) {
       expect(headers["authorization"]).toBe("Bearer sluice-local-token-of-a-pool");
       expect(JSON.stringify(headers)).not.toMatch(/x-gw-|x-sluice|sk-test/);

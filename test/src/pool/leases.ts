@@ -11,6 +11,7 @@ export function aLease(name: string, change: Partial<Lease> = {}): Lease {
     leaseId: LeaseId.parse(name),
     requestId: RequestId.parse(name),
     tenantId: TENANT,
+    replicaModelId: undefined,
     modelId: ModelId.parse("sluice-tiny"),
     replicaId: replicaIdOf(0),
     dispatchNumber: 1,

@@ -67,6 +67,30 @@ describe("faultOfStatus", () => {
     expect(message).toHaveLength(1000);
   });
 
+  test("another server's word that it has no such model sends the request elsewhere, in our words", () => {
+    for (const body of [
+      { error: { message: "The model `x` does not exist.", type: "NotFoundError", code: 404 } },
+      { error: { message: 'model "x" not found, try pulling it first', type: "api_error" } },
+      { message: "Model not found: x", type: "Not Found", code: 404 },
+    ]) {
+      const fault = faultOfStatus({ status: 404, body, retryAfterMs: undefined, isForeign: true });
+      expect(fault).toEqual({
+        kind: "model",
+        isRetryable: true,
+        problem: {
+          code: "model_not_found",
+          message: "No replica has this model at present",
+          param: "model",
+        },
+      });
+      expect(faultOf(404, body).kind).toBe("failure");
+    }
+    for (const body of [undefined, { detail: "Not Found" }, { error: "no route" }]) {
+      const fault = faultOfStatus({ status: 404, body, retryAfterMs: undefined, isForeign: true });
+      expect(fault).toEqual(upstreamFailure(false));
+    }
+  });
+
   test.each([401, 403, 404, 405, 418, 301, 204, 500])(
     "status %i is about the gateway's own request and is not retried",
     (status) => {

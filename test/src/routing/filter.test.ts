@@ -6,7 +6,7 @@ import { whyNot } from "../../../src/routing/filter.ts";
 const replicaId = ReplicaId.parse("http://replica:8000");
 const fit: FitnessFacts = {
   replicaId,
-  modelId: "small",
+  hasModel: true,
   isReady: true,
   isEjected: false,
   freeSlots: 1,
@@ -16,16 +16,12 @@ const anybody = { excludedReplicaIds: [] };
 describe("whyNot", () => {
   test("finds nothing wrong with a ready replica that has a slot", () => {
     expect(whyNot(fit, anybody)).toBeUndefined();
-    expect(whyNot(fit, { ...anybody, replicaModelId: "small" })).toBeUndefined();
   });
 
   test("names each thing that can be wrong", () => {
     expect(whyNot(fit, { excludedReplicaIds: [replicaId] })).toBe("excluded");
     expect(whyNot({ ...fit, isReady: false }, anybody)).toBe("not-ready");
-    expect(whyNot(fit, { ...anybody, replicaModelId: "large" })).toBe("model");
-    expect(whyNot({ ...fit, modelId: undefined }, { ...anybody, replicaModelId: "large" })).toBe(
-      "model",
-    );
+    expect(whyNot({ ...fit, hasModel: false }, anybody)).toBe("model");
     expect(whyNot({ ...fit, isEjected: true }, anybody)).toBe("ejected");
     expect(whyNot({ ...fit, freeSlots: 0 }, anybody)).toBe("full");
   });
@@ -36,14 +32,17 @@ describe("whyNot", () => {
   });
 
   test("names what no waiting removes before what waiting may", () => {
-    const bad: FitnessFacts = { ...fit, isReady: false, isEjected: true, freeSlots: 0 };
-    expect(whyNot(bad, { excludedReplicaIds: [replicaId], replicaModelId: "large" })).toBe(
-      "excluded",
-    );
-    expect(whyNot(bad, { ...anybody, replicaModelId: "large" })).toBe("not-ready");
-    expect(whyNot({ ...bad, isReady: true }, { ...anybody, replicaModelId: "large" })).toBe(
-      "model",
-    );
-    expect(whyNot({ ...bad, isReady: true }, anybody)).toBe("ejected");
+    const fine = { isReady: true, hasModel: true };
+    const bad: FitnessFacts = {
+      ...fit,
+      isReady: false,
+      hasModel: false,
+      isEjected: true,
+      freeSlots: 0,
+    };
+    expect(whyNot(bad, { excludedReplicaIds: [replicaId] })).toBe("excluded");
+    expect(whyNot(bad, anybody)).toBe("not-ready");
+    expect(whyNot({ ...bad, isReady: true }, anybody)).toBe("model");
+    expect(whyNot({ ...bad, ...fine }, anybody)).toBe("ejected");
   });
 });

@@ -35,6 +35,16 @@ function problemsWith(path: string, value: unknown, mode?: "local" | "production
   return problemsOf(document.toJS(), mode);
 }
 
+/** Two pools, the first of two replicas of which more is said. */
+const twoPools = (first: string, second: string) => `
+      models: { a: { context: 8k, pool: qa }, b: { context: 8k, pool: qa }, c: { context: 8k, pool: other } }
+      pools:
+        qa: { engine: vllm, replicas: [{ url: http://qa-1${first} }, { url: http://qa-2${second} }] }
+        other: { engine: vllm, replicas: [{ url: http://qa-3 }] }
+      tenants: { acme: { keys: [], models: [a, b, c], class: chat } }`;
+
+const poolProblems = (first: string, second = "") => problemsOf(parseYaml(twoPools(first, second)));
+
 const issuerText = (more: string) => `
   models: { tiny: { context: 1k, pool: local } }
   pools: { local: { engine: sluice, replicas: [{ url: http://gpu:1 }] } }
@@ -163,6 +173,38 @@ describe("parseConfiguration()", () => {
         health: { ejectAfter: 3, cooldownMsMax: 3_000 },
         modelLimits: [{ modelId: "narrow", requestsMax: 1 }],
       },
+    ]);
+  });
+
+  test("resolves the models of a replica to the names that it knows", () => {
+    const parsed = parse(`
+      models: { base: { context: 8k, pool: qa, upstream: org/Base }, lora: { context: 8k, pool: qa } }
+      pools: { qa: { engine: sglang, replicas: [{ url: http://qa-1, models: [base, lora] }, { url: http://qa-2, models: [base] }] } }
+      tenants: { acme: { keys: [], models: [base, lora], class: chat } }
+    `);
+    const [pool] = parsed.kind === "ok" ? parsed.configuration.pools : [];
+    expect(pool?.replicas.map(({ models }) => models)).toEqual([
+      ["org/Base", "lora"],
+      ["org/Base"],
+    ]);
+  });
+
+  test("refuses models of replicas that are none of their pool, are there twice, or leave one to nobody", () => {
+    expect(poolProblems(", models: [a]")).toEqual([]);
+    expect(poolProblems(", models: [a]", ", models: [b]")).toEqual([]);
+    expect(poolProblems(", models: [c]")).toEqual([
+      expect.stringMatching(/^pools\.qa\.replicas\.0\.models\.0: .*model of its pool/),
+    ]);
+    expect(poolProblems(", models: [a, a]")).toEqual([
+      expect.stringMatching(/^pools\.qa\.replicas\.0\.models\.1: is there twice/),
+    ]);
+    expect(poolProblems(", models: [a]", ", models: [a]")).toEqual([
+      expect.stringMatching(
+        /^models\.b\.pool: expected a pool of which a replica lists this model/,
+      ),
+    ]);
+    expect(poolProblems(", models: []")).toEqual([
+      expect.stringContaining("a list of 1 to 256 models of its pool"),
     ]);
   });
 

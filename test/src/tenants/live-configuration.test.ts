@@ -108,6 +108,18 @@ describe("LiveConfiguration", () => {
     ]);
   });
 
+  test("refuses a replica that is said to have a model of another pool", () => {
+    const [first, second] = WHOLE.pools;
+    const [model] = WHOLE.models;
+    const replicas = [
+      { replicaId: "http://r-1", endpointUrl: "http://r-1", models: [model?.upstreamModel] },
+    ];
+    expect(issuesOf({ ...WHOLE, pools: [{ ...first, replicas }, second] })).toEqual([]);
+    expect(issuesOf({ ...WHOLE, pools: [first, { ...second, replicas }] })).toEqual([
+      "pools.1.replicas.0.models.0 a model of its pool",
+    ]);
+  });
+
   test("no secret of the gateway itself is named for the servers of a pool", () => {
     const [pool] = WHOLE.pools;
     const named = (secretName: string) =>

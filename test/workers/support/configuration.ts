@@ -6,6 +6,7 @@ import type {
   LiveKey,
   LiveModel,
   LivePool,
+  LiveReplica,
   LiveTenant,
 } from "../../../src/tenants/live-configuration.ts";
 import { LiveConfiguration } from "../../../src/tenants/live-configuration.ts";
@@ -17,6 +18,8 @@ import { settingsOf } from "../../../workers/settings.ts";
 /** What a test says about its configuration; everything else has a sensible value. */
 export interface ConfigurationWish {
   readonly endpointUrls?: readonly string[];
+  /** What is particular about each replica. */
+  readonly replicas?: readonly Partial<LiveReplica>[];
   readonly pool?: Partial<LivePool>;
   readonly model?: Partial<LiveModel>;
   /** Models beside that one, of the same pool unless they say otherwise. */
@@ -64,7 +67,11 @@ export function aLiveConfiguration(wish: ConfigurationWish = {}): LiveConfigurat
       {
         poolId: "local",
         engine: "sluice",
-        replicas: endpointUrls.map((endpointUrl) => ({ replicaId: endpointUrl, endpointUrl })),
+        replicas: endpointUrls.map((endpointUrl, index) => ({
+          replicaId: endpointUrl,
+          endpointUrl,
+          ...wish.replicas?.[index],
+        })),
         queueMax: 64,
         ...wish.pool,
       },

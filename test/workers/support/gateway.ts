@@ -5,7 +5,12 @@ import type { DecisionRecord } from "../../../src/pool/decision-log.ts";
 import type { PoolStatus } from "../../../src/pool/pool-status.ts";
 import { ModelId, PoolId, TenantId } from "../../../src/protocol/ids.ts";
 import { SseDecoder } from "../../../src/protocol/sse.ts";
-import type { LiveModel, LivePool, LiveTenant } from "../../../src/tenants/live-configuration.ts";
+import type {
+  LiveModel,
+  LivePool,
+  LiveReplica,
+  LiveTenant,
+} from "../../../src/tenants/live-configuration.ts";
 import type { ModelPrice } from "../../../src/tenants/model-price.ts";
 import { aLiveConfiguration, applyConfiguration } from "./configuration.ts";
 import type { ConnectedReplica, ReplicaWish } from "./replica.ts";
@@ -34,6 +39,8 @@ export interface GatewayWish {
   /** Models beside it in the same pool. */
   readonly furtherModels?: readonly Partial<LiveModel>[];
   readonly queueMax?: number;
+  /** What the configuration says of each replica. */
+  readonly replicaSettings?: readonly Partial<LiveReplica>[];
   /** What is particular about the pool; replicas of engine `openai` are servers that dial in nowhere. */
   readonly pool?: Partial<LivePool>;
 }
@@ -92,6 +99,7 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
   await applyConfiguration(
     aLiveConfiguration({
       endpointUrls,
+      ...(wish.replicaSettings !== undefined && { replicas: wish.replicaSettings }),
       pool: {
         poolId,
         ...(wish.queueMax !== undefined && { queueMax: wish.queueMax }),
