@@ -28,7 +28,7 @@ import {
   tilesPerBlock,
   writeTileOffsets,
 } from "./pool-layout";
-import { largestOf, LARGEST_MIN, toIntegers } from "./whole-numbers";
+import { largestOf, LARGEST_MIN, SHORT_MAX, toShorts } from "./whole-numbers";
 
 export { blockByteLength } from "./pool-layout";
 export { rotate } from "./rotate";
@@ -37,10 +37,11 @@ export { rotate } from "./rotate";
 const QUERIES_MAX = 16;
 /** Tiles whose keys all these queries pass before the next ones: 17 KiB where heads have 64 dimensions. */
 const KEY_TILES: usize = 16;
-/** What a query's largest number becomes: products with bytes of up to 512 dimensions fit 32 bits. */
-const QUERY_MAX: f32 = 32767;
 
-/** See `configureLayout`; heads have at most 512 dimensions. */
+/**
+ * See `configureLayout`. Heads have at most 512 dimensions: the sums of so many products of 7 and 15
+ * bits fit 32.
+ */
 export function configure(
   queryHeads: i32,
   keyValueHeads: i32,
@@ -175,14 +176,12 @@ function quantizeQueries(first: i32, end: i32, queries: usize, rowBytes: usize):
     const row = queries + <usize>(query / group) * rowBytes;
     let head = row + <usize>(firstHead + (query % group)) * headBytes;
     const largest = max(largestOf(head, <i32>(headBytes >> 2)), LARGEST_MIN);
-    f32.store(scale, (largest / QUERY_MAX) * scoreScale);
+    f32.store(scale, (largest / SHORT_MAX) * scoreScale);
     scale += 4;
-    const factors = f32x4.splat(QUERY_MAX / largest);
+    const factors = f32x4.splat(SHORT_MAX / largest);
     const headEnd = head + headBytes;
     for (; head < headEnd; head += 32) {
-      const low = toIntegers(f32x4.mul(v128.load(head), factors));
-      const high = toIntegers(f32x4.mul(v128.load(head, 16), factors));
-      v128.store(target, i16x8.narrow_i32x4_s(low, high));
+      v128.store(target, toShorts(head, factors));
       target += 16;
     }
   }

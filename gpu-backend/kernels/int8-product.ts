@@ -14,6 +14,8 @@
  * to pairs, and outputs to 16, since a single row takes two tiles at a time.
  */
 
+import { addProducts } from "./whole-numbers";
+
 export { quantizeRows, quantizeToBytes, scaleSums } from "./quantize-rows";
 
 const TILE_OUTPUTS = 8;
@@ -170,11 +172,6 @@ function multiplyOne(
     const rest = room - TILE_OUTPUTS;
     storeTile(result + 32, b0, b1, scale, low2, v128.load(outputScales, 48), rest);
   }
-}
-
-/** Adds the products of pairs: twice 127 × 127 is far from overflow in 32 bits, unlike in 16. */
-function addProducts(sums: v128, weights: v128, pair: v128): v128 {
-  return i32x4.add(sums, i32x4.dot_i16x8_s(weights, pair));
 }
 
 /** Scales the sums of 8 outputs and stores as many of them as the matrix has. */

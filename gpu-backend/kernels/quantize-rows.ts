@@ -1,7 +1,4 @@
-import { largestOf, LARGEST_MIN, toIntegers } from "./whole-numbers";
-
-/** What a row's largest value becomes. */
-const QUANTIZED_MAX: f32 = 127;
+import { BYTE_MAX, largestOf, LARGEST_MIN, toBytes, toIntegers, toShorts } from "./whole-numbers";
 
 /**
  * Quantizes rows of `columns` floats to i16, each row padded to pairs, and writes each row's scale: a
@@ -18,13 +15,11 @@ export function quantizeRows(
   const wholeVectors = columns & ~7;
   for (let row = 0; row < rowCount; row++) {
     const largest = max(largestOf(rows, columns), LARGEST_MIN);
-    const factor: f32 = QUANTIZED_MAX / largest;
+    const factor: f32 = BYTE_MAX / largest;
     const factors = f32x4.splat(factor);
     let column = 0;
     for (; column < wholeVectors; column += 8) {
-      const low = f32x4.mul(v128.load(rows), factors);
-      const high = f32x4.mul(v128.load(rows, 16), factors);
-      v128.store(quantized, i16x8.narrow_i32x4_s(toIntegers(low), toIntegers(high)));
+      v128.store(quantized, toShorts(rows, factors));
       rows += 32;
       quantized += 16;
     }
@@ -38,7 +33,7 @@ export function quantizeRows(
       store<i16>(quantized, 0);
       quantized += 2;
     }
-    store<f32>(scales, largest / QUANTIZED_MAX);
+    store<f32>(scales, largest / BYTE_MAX);
     scales += 4;
   }
 }
@@ -58,14 +53,11 @@ export function quantizeToBytes(
   const signBits = i8x16.splat(-128);
   for (let row = 0; row < rowCount; row++) {
     const largest = max(largestOf(rows, columns), LARGEST_MIN);
-    const factor: f32 = QUANTIZED_MAX / largest;
+    const factor: f32 = BYTE_MAX / largest;
     const factors = f32x4.splat(factor);
     let column = 0;
     for (; column < wholeVectors; column += 8) {
-      const low = toIntegers(f32x4.mul(v128.load(rows), factors));
-      const high = toIntegers(f32x4.mul(v128.load(rows, 16), factors));
-      const shorts = i16x8.narrow_i32x4_s(low, high);
-      v128.store64_lane(bytes, v128.xor(i8x16.narrow_i16x8_s(shorts, shorts), signBits), 0);
+      v128.store64_lane(bytes, v128.xor(toBytes(rows, factors), signBits), 0);
       rows += 32;
       bytes += 8;
     }
@@ -75,7 +67,7 @@ export function quantizeToBytes(
       rows += 4;
       bytes += 1;
     }
-    store<f32>(scales, largest / QUANTIZED_MAX);
+    store<f32>(scales, largest / BYTE_MAX);
     scales += 4;
   }
 }
