@@ -64,6 +64,12 @@ export function tilesOf(tokens: i32): usize {
   return (<usize>tokens + TILE_TOKENS - 1) / TILE_TOKENS;
 }
 
+/** Where a slot's tile lies in the pool, for the first KV head; `store` says what a slot is. */
+export function tileOffsetOf(slot: u32): usize {
+  const tile = slot / TILE_TOKENS;
+  return <usize>(tile / tilesPerBlock) * blockBytes + <usize>(tile % tilesPerBlock) * tileBytes;
+}
+
 /**
  * Writes where a sequence's tiles lie, one u32 each: offsets in the pool, from a KV head's share of
  * block 0 on. The divisions are done here once, and not by every head and query.
