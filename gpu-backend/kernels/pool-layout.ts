@@ -28,8 +28,8 @@ export let headBytes: usize = 0;
 export let tileBytes: usize = 0;
 /** One KV head's share of a block. */
 export let blockHeadBytes: usize = 0;
-export let blockBytes: usize = 0;
-export let tilesPerBlock: u32 = 0;
+let blockBytes: usize = 0;
+let tilesPerBlock: u32 = 0;
 /** What a score is multiplied with: log2(e) / sqrt(dimensions of a head), so that softmax takes powers of 2. */
 export let scoreScale: f32 = 0;
 
