@@ -53,7 +53,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     openKvTiers(options.kvTiers, executor, {
       nowMs: monotonicNowMs,
       onArrived: (id) => loop.kvArrived(id),
-      onFault: (fault) => post({ kind: "note", note: `The KV tier on disk is given up: ${fault}` }),
+      onFault: (fault) => note(`The KV tier on disk is given up: ${fault}`),
     });
   const engine = new Engine(engineOptionsOf(options, { executor, meter, draftModel, kvTier }));
   let submissions = 0;
@@ -72,6 +72,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     nowMs: monotonicNowMs,
     publish: (events, atMs) =>
       post({ kind: "events", events, atMs, snapshot: snapshot(), ...prefixNews(engine) }),
+    onDraftsGivenUp: (reason) => note(`The draft model is given up: ${reason}`),
   });
   const compiler = compilerFor(executor, loaded.tokenBytes);
   const intake: ConstraintIntake = new ConstraintIntake(loop, compiler, executor.eosTokenIds);
@@ -250,6 +251,11 @@ function snapshotOf(
 function ownPort(): MessagePort {
   assert(parentPort !== null, "this is the program of a thread");
   return parentPort;
+}
+
+/** Tells the operator, while the engine goes on. */
+function note(text: string): void {
+  post({ kind: "note", note: text });
 }
 
 function post(message: EngineMessage): void {
