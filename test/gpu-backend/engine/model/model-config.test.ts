@@ -221,6 +221,10 @@ describe("parseModelConfig", () => {
 
   test.each([
     [{ head_dim: 24 }, "heads have 24 dimensions, but the attention kernel needs a multiple of 16"],
+    [
+      { head_dim: 528 },
+      "heads have 528 dimensions, but the attention kernel needs a multiple of 16, at most 512",
+    ],
     [{ head_dim: 528 }, "heads have 528 dimensions"],
     [{ num_attention_heads: 128 }, "heads have 0 dimensions"],
     [
