@@ -69,6 +69,8 @@ export class Dispatcher {
       replica.prefixes.note(offer.chain, { isForeign: replica.plain !== undefined, nowMs });
     }
     const { replicaId } = replica;
+    const { weight } = replica.state.settings;
+    if (weight !== undefined) this.#parts.turns.take(replicaId, weight);
     const lease: Lease = {
       ...known,
       ...charge,
