@@ -1,9 +1,10 @@
 import { AimdLimit } from "./aimd-limit.ts";
 import { CacheAware } from "./cache-aware.ts";
 import { ConcurrencyLimit } from "./concurrency-limit.ts";
-import { DeadlineQueue } from "./deadline-queue.ts";
+import { DeadlineOrder } from "./deadline-order.ts";
+import { GatewayQueue } from "./gateway-queue.ts";
 import { LeastOutstanding, PowerOfTwoChoices, RoundRobin } from "./load-balancers.ts";
-import { MostViolatedFirst } from "./most-violated-first.ts";
+import { MostViolatedOrder } from "./most-violated-order.ts";
 import type { Policy } from "./policy.ts";
 import { PredictedLatency } from "./predicted-latency.ts";
 import { RateBucket } from "./rate-bucket.ts";
@@ -40,8 +41,8 @@ export const REFERENCE_POLICIES = {
   "aimd-limit": (settings) => new AimdLimit(settings),
   "saturation-shed": ({ thresholdRatio = 1 }) => new SaturationShed(thresholdRatio),
   "predicted-latency": ({ bufferRatio = 1 }) => new PredictedLatency({ bufferRatio }),
-  "deadline-queue": (settings) => new DeadlineQueue(settings),
-  "most-violated-first": (settings) => new MostViolatedFirst(settings),
+  "deadline-queue": (settings) => new GatewayQueue(new DeadlineOrder(), settings),
+  "most-violated-first": (settings) => new GatewayQueue(new MostViolatedOrder(), settings),
 } as const satisfies Record<string, (settings: PolicySettings) => Policy>;
 
 export type PolicyName = keyof typeof REFERENCE_POLICIES;
