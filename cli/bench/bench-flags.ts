@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { parseDurationMs } from "../../src/tenants/units.ts";
 import { countFlag, FLAG_HELP, flagSwitch } from "../flags.ts";
+import { tokenEnvFlag } from "../server-flags.ts";
 import { parseTokenRange, PRESETS } from "./presets.ts";
 
 const RATE_MAX = 100_000;
@@ -53,14 +54,7 @@ export const BENCH_FLAGS = z.object({
     .enum(["chat", "completions"], "Expected chat or completions")
     .default("chat")
     .register(FLAG_HELP, { valueName: "NAME", meaning: "chat or completions (chat)" }),
-  "token-env": z
-    .string()
-    .regex(/^[A-Za-z_]\w*$/, "Expected the name of an environment variable")
-    .optional()
-    .register(FLAG_HELP, {
-      valueName: "NAME",
-      meaning: "The environment variable that holds the bearer token",
-    }),
+  "token-env": tokenEnvFlag,
   mix: z.string().min(1).optional().register(FLAG_HELP, {
     valueName: "FILE",
     meaning: "Several tenants, each with a key, a weight and lengths of its own: see below",

@@ -262,6 +262,14 @@ describe("sluice bench", () => {
     expect(exitCode).toBe(1);
   });
 
+  test.each([["--out"], ["--html"]])("asks nothing where %s cannot be written", async (flag) => {
+    const url = await start(() => QUICK);
+    const { exitCode, stderr } = await runRecorded("bench", url, flag, join(folder, "no", "f"));
+    expect(stderr).toContain("no such file");
+    expect(exitCode).toBe(1);
+    expect(server?.asked).toEqual([]);
+  });
+
   test("hints at how a key is given where a server wants one", async () => {
     vi.stubEnv("WRONG_KEY", "sk-wrong");
     const locked = createServer((_, response) => response.writeHead(401).end());
