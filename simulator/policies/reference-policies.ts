@@ -28,14 +28,19 @@ export interface PolicySettings {
   readonly initialLimit: number;
 }
 
-/** The policies that ours is compared with, by the name that a command line gives them. */
-export const REFERENCE_POLICIES = {
+/** Those that have to be told nothing, by the name that a command line gives them. */
+export const UNTOLD_POLICIES = {
   "round-robin": () => new RoundRobin(),
   "least-outstanding": () => new LeastOutstanding(),
   "two-choices": () => new PowerOfTwoChoices(),
   "cache-aware": () => new CacheAware(),
   "session-sticky": () => new SessionSticky(),
   "weighted-scorers": () => new WeightedScorers(),
+} as const satisfies Record<string, () => Policy>;
+
+/** The policies that ours is compared with, by the name that a command line gives them. */
+export const REFERENCE_POLICIES = {
+  ...UNTOLD_POLICIES,
   "concurrency-limit": (settings) => new ConcurrencyLimit(settings),
   "rate-bucket": (settings) => new RateBucket(settings),
   "aimd-limit": (settings) => new AimdLimit(settings),
