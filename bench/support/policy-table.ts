@@ -1,6 +1,6 @@
 import { svgChart } from "../../cli/report/svg-chart.ts";
 import { seededRandom } from "../../src/base/random.ts";
-import { bootstrapInterval } from "../../simulator/statistics.ts";
+import { bootstrapInterval, meanOf } from "../../simulator/statistics.ts";
 import { OURS } from "./policy-contenders.ts";
 import type { Contender, Scenario, SeedOutcome, TenantCounts } from "./policy-run.ts";
 import { keptRatio } from "./policy-run.ts";
@@ -193,10 +193,6 @@ function intervalOf(outcomes: readonly SeedOutcome[]): string {
   const ratios = outcomes.map(({ goodCostRatio }) => goodCostRatio);
   const { low, high } = bootstrapInterval(ratios, meanOf, seededRandom(1));
   return `[${percent(low)}, ${percent(high)}]`;
-}
-
-function meanOf(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 const byRank = (a: Row, b: Row) => (isBetter(a, b) ? -1 : isBetter(b, a) ? 1 : 0);
