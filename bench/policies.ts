@@ -17,6 +17,7 @@ import {
   sectionOf,
   summaryOf,
 } from "./support/policy-table.ts";
+import { requireKnown } from "./support/require-known.ts";
 import { runProgram } from "./support/run-program.ts";
 
 const FLAGS = z.object({
@@ -143,11 +144,10 @@ function seedsOf({ id }: Scenario, { seeds, full, few }: Flags): number {
 }
 
 function chosenOf(all: readonly Scenario[], wanted: readonly string[] | undefined): Scenario[] {
-  const unknown = wanted?.find((id) => !all.some((scenario) => scenario.id === id));
-  if (unknown !== undefined) {
-    const names = all.map(({ id }) => id).join(", ");
-    throw new WrongUse(`Expected of ${names}, found "${unknown}"`);
-  }
+  requireKnown(
+    wanted,
+    all.map(({ id }) => id),
+  );
   return all.filter(({ id }) => wanted?.includes(id) ?? true);
 }
 

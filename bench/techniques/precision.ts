@@ -39,7 +39,7 @@ async function measure({ machine, repeats, random }: Conditions, other: Machine)
   for (const work of WORKS) {
     // oxlint-disable-next-line no-await-in-loop -- one at a time
     const samplesOf = await takeTurns([machine, other], { repeats, random }, async (side) =>
-      decodeMs(side, work),
+      workMs(side, work),
     );
     rows.push({
       what: work.name,
@@ -50,7 +50,7 @@ async function measure({ machine, repeats, random }: Conditions, other: Machine)
 }
 
 /** Of the steps that the work is about: prefill or decodes. */
-async function decodeMs(machine: Machine, work: Work): Promise<number> {
+async function workMs(machine: Machine, work: Work): Promise<number> {
   const bench = new BenchEngine(machine, { isForecast: false });
   for (let index = 0; index < work.batch; index += 1) {
     const promptTokens = somePrompt(work.promptTokens, index);
