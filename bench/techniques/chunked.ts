@@ -1,7 +1,7 @@
 import type { EngineOptions } from "../../gpu-backend/engine/engine-options.ts";
 import { quantileOf } from "../../simulator/statistics.ts";
 import { aRequest, BenchEngine } from "./bench-engine.ts";
-import { medianOf, ratioOf, show } from "./ratio.ts";
+import { medianOf, ratioOf, show } from "../support/ratio.ts";
 import type { Conditions, Row, Section } from "./section.ts";
 import { takeTurns } from "./take-turns.ts";
 import { somePrompt } from "./workload.ts";

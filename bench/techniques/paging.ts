@@ -1,7 +1,7 @@
 import { seededRandom } from "../../src/base/random.ts";
 import { meanOf } from "../../simulator/statistics.ts";
 import { aRequest, BenchEngine, BLOCK_TOKENS, cpuMsOf } from "./bench-engine.ts";
-import { medianOf, ratioOf, show } from "./ratio.ts";
+import { medianOf, ratioOf, show } from "../support/ratio.ts";
 import type { Conditions, Row, Section } from "./section.ts";
 import { takeTurns } from "./take-turns.ts";
 import { someLength, somePrompt } from "./workload.ts";

@@ -1,5 +1,5 @@
 import { aRequest, BenchEngine, cpuMsOf, type Machine } from "./bench-engine.ts";
-import { ratioOf, show } from "./ratio.ts";
+import { ratioOf, show } from "../support/ratio.ts";
 import type { Conditions, Row, Section } from "./section.ts";
 import { takeTurns } from "./take-turns.ts";
 import { somePrompt } from "./workload.ts";
