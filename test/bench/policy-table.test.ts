@@ -77,6 +77,14 @@ test("the tables tell a tenant's part of what was offered, and mark who does not
   expect(leftOf([scenario]).at(-1)).toBe("- `load-1`: load 1×");
 });
 
+const guaranteed = (tenants: readonly TenantCounts[]) =>
+  tenants.map(({ inProfileCostMs }) => inProfileCostMs);
+
+function offeredIn(warmUpMs: number, measuredMs: number): number[] {
+  const at = { seed: 1, length: { warmUpMs, measuredMs } };
+  return outcomeOf(loadOf(1), ROUND_ROBIN, at).tenants.map(({ offered }) => offered);
+}
+
 describe("outcomeOf()", () => {
   const length = { warmUpMs: 200, measuredMs: 600 };
 
@@ -94,8 +102,6 @@ describe("outcomeOf()", () => {
   test("reckons what is guaranteed from what was asked for alone: alike whoever decides", () => {
     const of = (who: Contender) => outcomeOf(loadOf(2), who, { seed: 1, length }).tenants;
     const [all, few] = [of(ROUND_ROBIN), of(contender("saturation shed (llm-d)"))];
-    const guaranteed = (tenants: readonly TenantCounts[]) =>
-      tenants.map(({ inProfileCostMs }) => inProfileCostMs);
     expect(guaranteed(few)).toEqual(guaranteed(all));
     expect(few.map(({ refused, offered }) => refused > offered / 4)).toEqual([true, true, true]);
     // Of a pool that is asked for a quarter of what it has all is guaranteed, and all of it is kept.
@@ -107,10 +113,6 @@ describe("outcomeOf()", () => {
   });
 
   test("counts what arrived while it was measured, and nothing twice", () => {
-    const offeredIn = (warmUpMs: number, measuredMs: number) =>
-      outcomeOf(loadOf(1), ROUND_ROBIN, { seed: 1, length: { warmUpMs, measuredMs } }).tenants.map(
-        ({ offered }) => offered,
-      );
     const [first, second, whole] = [offeredIn(0, 300), offeredIn(300, 300), offeredIn(0, 600)];
     expect(first.map((offered, tenant) => offered + (second[tenant] ?? 0))).toEqual(whole);
     expect(Math.min(...first, ...second)).toBeGreaterThan(0);
