@@ -212,7 +212,7 @@ export function leftOf(left: readonly Scenario[]): string[] {
   if (left.length === 0) return [];
   return [
     "",
-    "## Not run",
+    "## Not in this table",
     "",
     "`--only` left these out; without it they are made as well:",
     "",
