@@ -1,7 +1,9 @@
 import * as z from "zod";
 import { parseDurationMs } from "../../src/tenants/units.ts";
 import { countFlag, FLAG_HELP, flagSwitch } from "../flags.ts";
-import { parseTokenRange, PRESETS } from "./presets.ts";
+import { tokenEnvFlag } from "../server-flags.ts";
+import { PRESETS } from "./presets.ts";
+import { tokenRange } from "./token-range.ts";
 
 const RATE_MAX = 100_000;
 
@@ -18,16 +20,6 @@ function duration(expected: string) {
     const ms = parseDurationMs(text);
     if (ms !== undefined) return ms;
     context.issues.push({ code: "custom", message: expected, input: text });
-    return z.NEVER;
-  });
-}
-
-function tokens() {
-  return z.string().transform((text, context) => {
-    const range = parseTokenRange(text);
-    if (range !== undefined) return range;
-    const message = "Expected tokens such as 200 or 100..300";
-    context.issues.push({ code: "custom", message, input: text });
     return z.NEVER;
   });
 }
@@ -53,14 +45,7 @@ export const BENCH_FLAGS = z.object({
     .enum(["chat", "completions"], "Expected chat or completions")
     .default("chat")
     .register(FLAG_HELP, { valueName: "NAME", meaning: "chat or completions (chat)" }),
-  "token-env": z
-    .string()
-    .regex(/^[A-Za-z_]\w*$/, "Expected the name of an environment variable")
-    .optional()
-    .register(FLAG_HELP, {
-      valueName: "NAME",
-      meaning: "The environment variable that holds the bearer token",
-    }),
+  "token-env": tokenEnvFlag,
   mix: z.string().min(1).optional().register(FLAG_HELP, {
     valueName: "FILE",
     meaning: "Several tenants, each with a key, a weight and lengths of its own: see below",
@@ -93,11 +78,11 @@ export const BENCH_FLAGS = z.object({
     .enum(Object.keys(PRESETS), `Expected one of ${Object.keys(PRESETS).join(", ")}`)
     .optional()
     .register(FLAG_HELP, { valueName: "NAME", meaning: "Lengths or limits by name: see below" }),
-  "prompt-tokens": tokens().optional().register(FLAG_HELP, {
+  "prompt-tokens": tokenRange.optional().register(FLAG_HELP, {
     valueName: "N[..M]",
     meaning: "Length of prompts, drawn evenly (200)",
   }),
-  "output-tokens": tokens().optional().register(FLAG_HELP, {
+  "output-tokens": tokenRange.optional().register(FLAG_HELP, {
     valueName: "N[..M]",
     meaning: "Most tokens of answers, drawn evenly (64)",
   }),

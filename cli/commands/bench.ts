@@ -1,5 +1,3 @@
-import { writeFileSync } from "node:fs";
-import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
 import { readTrace } from "../read-trace.ts";
 import type { BenchFlags } from "../bench/bench-flags.ts";
 import { BENCH_FLAGS, joinGoals, warmUpMsOf } from "../bench/bench-flags.ts";
@@ -23,9 +21,11 @@ import type { RateSweep } from "../bench/sweep-rates.ts";
 import { sweepRates } from "../bench/sweep-rates.ts";
 import { WALL_CLOCK } from "../bench/wall-clock.ts";
 import type { Command, Terminal } from "../command.ts";
-import { CommandFailure, EXIT_CODES, messageOf, WrongUse } from "../command.ts";
+import { EXIT_CODES, WrongUse } from "../command.ts";
 import { parseWords, toHelpLines } from "../flags.ts";
 import { onInterrupt } from "../on-interrupt.ts";
+import { requireWritable, writeResult } from "../result-file.ts";
+import { requireServerUrl } from "../server-flags.ts";
 import { toColumns } from "../verbs.ts";
 
 /** What is kept of each takes some 200 bytes. */
@@ -70,9 +70,10 @@ async function runCompare(words: readonly string[], terminal: Terminal): Promise
 
 async function runBench(words: readonly string[], terminal: Terminal): Promise<number> {
   const { values: flags, positionals } = parseWords(joinGoals(words), BENCH_FLAGS, 1);
-  const baseUrl = urlOf(positionals[0]);
+  const baseUrl = requireServerUrl(positionals[0], "server");
   const tenants = loadTenantsOf(flags, process.env);
   requireSense(flags, tenants);
+  for (const file of [flags.out, flags.html]) if (file !== undefined) requireWritable(file);
   const token = tenants[0]?.token;
   const model = flags.model ?? (await firstModelOf({ baseUrl, token }));
   const server = {
@@ -219,22 +220,6 @@ function sweepNoteOf({ client, failed, rejected, failures }: LoadResult): string
   const notes = client.kept_up ? [] : ["this side could not keep up"];
   if (failed > rejected) notes.push(failuresText(failed - rejected, failures));
   return notes.join("; ");
-}
-
-function writeResult(file: string, text: string): void {
-  try {
-    writeFileSync(file, text);
-  } catch (error) {
-    throw new CommandFailure(`${file}: ${messageOf(error)}`);
-  }
-}
-
-function urlOf(text: string | undefined): string {
-  if (text === undefined) throw new WrongUse("Expected the URL of the server");
-  const url = normalizeApiUrl(text);
-  if (url === undefined)
-    throw new WrongUse(`Expected a URL such as http://10.0.0.7:8000, found "${text}"`);
-  return url;
 }
 
 function requireSense(flags: BenchFlags, tenants: readonly LoadTenant[]): void {

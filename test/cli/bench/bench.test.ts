@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LoadResult } from "../../../cli/bench/load-result.ts";
 import { eventually } from "../../support/eventually.ts";
+import { listenOnLoopback } from "../../support/listen-on-loopback.ts";
 import { runRecorded } from "../support/recorded-terminal.ts";
 import type { PacedAnswer, PacedServer } from "./paced-server.ts";
 import { countTokens, event, startPacedServer, token } from "./paced-server.ts";
@@ -261,23 +262,26 @@ describe("sluice bench", () => {
     expect(exitCode).toBe(1);
   });
 
+  test.each([["--out"], ["--html"]])("asks nothing where %s cannot be written", async (flag) => {
+    const url = await start(() => QUICK);
+    const { exitCode, stderr } = await runRecorded("bench", url, flag, join(folder, "no", "f"));
+    expect(stderr).toContain("no such file");
+    expect(exitCode).toBe(1);
+    expect(server?.asked).toEqual([]);
+  });
+
   test("hints at how a key is given where a server wants one", async () => {
     vi.stubEnv("WRONG_KEY", "sk-wrong");
     const locked = createServer((_, response) => response.writeHead(401).end());
-    locked.listen(0, "127.0.0.1");
-    await once(locked, "listening");
+    const { url, close } = await listenOnLoopback(locked);
     try {
-      const address = locked.address();
-      const port = typeof address === "object" ? address?.port : undefined;
-      const url = `http://127.0.0.1:${port}`;
       const without = await runRecorded("bench", url);
       expect(without.stderr).toContain("asks for a key (status 401): --token-env NAME");
       const wrong = await runRecorded("bench", url, "--token-env", "WRONG_KEY");
       expect(wrong.stderr).toContain("refuses the key (status 401): is it the right one?");
       expect([without.exitCode, wrong.exitCode]).toEqual([1, 1]);
     } finally {
-      locked.close();
-      locked.closeAllConnections();
+      await close();
     }
   });
 

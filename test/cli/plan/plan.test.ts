@@ -328,4 +328,19 @@ describe("planPool()", () => {
     expect(Math.abs((pool.tenants[0]?.offered ?? 0) / (0.35 * 500 * 10) - 1)).toBeLessThan(0.06);
     expect(Math.abs(pool.goodPerSecond / 500 - 1)).toBeLessThan(0.06);
   });
+
+  test("takes no promise for kept of which nothing was let in, though all may be refused and no first token is promised", () => {
+    const tpot = { limitMs: 0.001, percentileRatio: 0.99 };
+    const profile = { ...TENANT, targets: { tpot } };
+    const pool = planPool({ ...COMMON, tenants: [{ profile, ratePerSecond: 8 }], replicas: 1 }, 1);
+    expect(pool.tenants[0]).toMatchObject({ attainmentRatio: null, isKept: false });
+  });
+
+  test("gives a cell of 9 of 17 replicas more than a half of the traffic", () => {
+    const tenants = [{ profile: TENANT, ratePerSecond: 0 }];
+    const pool = planPool({ ...COMMON, tenants, replicas: 17, createArrivals: everyTwo }, 0.001);
+    expect(Math.abs((pool.tenants[0]?.offered ?? 0) / ((9 / 17) * 500 * 10) - 1)).toBeLessThan(
+      0.03,
+    );
+  });
 });
