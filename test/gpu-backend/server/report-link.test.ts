@@ -119,6 +119,8 @@ describe("ReportLink", () => {
     const changes = () => reportsOf(connection).filter((report) => report.queuedRequests > 0);
     await eventually("the change came", () => changes().length > 0);
     expect(changes()[0]).toMatchObject({ queuedRequests: 50 });
+    const sequences = reportsOf(connection).map((report) => report.sequence);
+    expect(sequences).toEqual(sequences.map((_, index) => index + 1));
   });
 
   test("dials again after a connection is lost, and counts from 1 again", async () => {
