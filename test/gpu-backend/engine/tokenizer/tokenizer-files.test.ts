@@ -6,6 +6,7 @@ import {
   readChatTemplateSource,
   readTokenizerFile,
 } from "../../../../gpu-backend/engine/tokenizer/tokenizer-files.ts";
+import { loadTokenizer } from "../../../../gpu-backend/engine/tokenizer/tokenizer.ts";
 import { BUNDLED_MODEL, bundledTokenizerJson } from "./bundled-model.ts";
 
 let folder: string;
@@ -69,6 +70,26 @@ describe("readTokenizerFile", () => {
       /Only a pre-tokenizer of "ByteLevel", "Digits" and "Split" .* found .*"Removed"/,
     ],
     [
+      "a pre-tokenizer that splits by nothing, which would leave nothing",
+      (json) =>
+        (json.pre_tokenizer = {
+          type: "Sequence",
+          pretokenizers: [{ type: "Split", behavior: "Isolated", invert: false }],
+        }),
+      /"Split" \(isolated, not inverted, by a pattern\) is supported, found .*"Split"/,
+    ],
+    [
+      "a pattern that may never end",
+      (json) =>
+        (json.pre_tokenizer = {
+          type: "Split",
+          behavior: "Isolated",
+          invert: false,
+          pattern: { Regex: "(\\p{L}+)+!" },
+        }),
+      /Only patterns whose work is bounded are supported, found a group that is repeated in "\(.*\n\s*→ at pre_tokenizer/,
+    ],
+    [
       "a suffix of words",
       (json) => (json.model.end_of_word_suffix = "</w>"),
       /Only no affix of words is supported, found "<\/w>"/,
@@ -79,6 +100,16 @@ describe("readTokenizerFile", () => {
     alter(json);
     write("tokenizer.json", json);
     await expect(readTokenizerFile(folder)).rejects.toThrow(message);
+  });
+
+  test("a pattern that is none is refused with the path", async () => {
+    const json = bundledTokenizerJson();
+    const pattern = { Regex: "[z-a]" };
+    json.pre_tokenizer = { type: "Split", behavior: "Isolated", invert: false, pattern };
+    write("tokenizer.json", json);
+    await expect(loadTokenizer(folder)).rejects.toThrow(
+      `Cannot use ${join(folder, "tokenizer.json")}: Invalid regular expression`,
+    );
   });
 
   test("all that is wrong is told at once, with the path", async () => {
