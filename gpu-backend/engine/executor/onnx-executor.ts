@@ -82,16 +82,17 @@ async function createFrom(model: LoadedModel, options: OnnxExecutorOptions): Pro
   const kvPrecision = options.kvPrecision ?? precision;
   const { config, eosTokenIds } = model;
   const needs = { ...options, kvPrecision, embeddingValueBytes: embeddingValueBytesOf(model) };
-  const memoryPlan = planMemory(config, needs);
-  options.onPlan?.(memoryPlan);
-  requireMemory(memoryPlan, needs);
   const { runtime, kind, notes } = await openRuntime(
     candidatesFor(options.runtime ?? "wasm", precision).filter(
       (candidate) => candidate.kind === (options.runtimeKind ?? candidate.kind),
     ),
   );
-  const kept = openKeptWeights(model, options);
+  let kept: KeptWeights | undefined;
   try {
+    const memoryPlan = planMemory(config, { ...needs, runtimeCopies: runtime.multipliesIntegers });
+    options.onPlan?.(memoryPlan);
+    requireMemory(memoryPlan, needs);
+    kept = openKeptWeights(model, options);
     const product = new Int8Product(runtime);
     const rows = new RowOperations(runtime);
     const variants = new RowVariants(runtime);

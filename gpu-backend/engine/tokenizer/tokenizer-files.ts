@@ -3,8 +3,12 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { messageOf } from "../message-of.ts";
+import { patternFault } from "./pattern-fault.ts";
 import { SentencePieceFile } from "./sentencepiece-file.ts";
 import { AddedToken, Bpe, only } from "./tokenizer-schema.ts";
+
+const Regex = z.looseObject({ Regex: z.string().min(1) });
+const Pattern = z.union([z.looseObject({ String: z.string().min(1) }), Regex]);
 
 const Splitter = z.union([
   z.looseObject({ type: z.literal(["ByteLevel", "Digits"]) }),
@@ -12,6 +16,8 @@ const Splitter = z.union([
     type: z.literal("Split"),
     behavior: z.literal("Isolated"),
     invert: z.literal(false),
+    // Without one the library keeps nothing of a text.
+    pattern: Pattern,
   }),
 ]);
 
@@ -21,8 +27,17 @@ const PreTokenizer = only(
     Splitter,
     z.looseObject({ type: z.literal("Sequence"), pretokenizers: z.array(Splitter) }),
   ]),
-  'a pre-tokenizer of "ByteLevel", "Digits" and "Split" (isolated, not inverted)',
-);
+  'a pre-tokenizer of "ByteLevel", "Digits" and "Split" (isolated, not inverted, by a pattern)',
+).superRefine((found, context) => {
+  for (const { pattern } of found.type === "Sequence" ? found.pretokenizers : [found]) {
+    const regex = Regex.safeParse(pattern).data?.Regex ?? "";
+    const fault = patternFault(regex);
+    if (fault === undefined) continue;
+    const shown = JSON.stringify(regex).slice(0, 200);
+    const message = `Only patterns whose work is bounded are supported, found ${fault} in ${shown}`;
+    context.addIssue({ code: "custom", message });
+  }
+});
 
 /**
  * The part of `tokenizer.json` that decides whether we can serve it: byte-level BPE, where every

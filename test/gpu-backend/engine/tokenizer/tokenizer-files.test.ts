@@ -7,6 +7,7 @@ import {
   readChatTemplateSource,
   readTokenizerFile,
 } from "../../../../gpu-backend/engine/tokenizer/tokenizer-files.ts";
+import { loadTokenizer } from "../../../../gpu-backend/engine/tokenizer/tokenizer.ts";
 import { BUNDLED_MODEL, bundledTokenizerJson } from "./bundled-model.ts";
 
 let folder: string;
@@ -70,6 +71,26 @@ describe("readTokenizerFile", () => {
       /Only a pre-tokenizer of "ByteLevel", "Digits" and "Split" .* found .*"Removed"/,
     ],
     [
+      "a pre-tokenizer that splits by nothing, which would leave nothing",
+      (json) =>
+        (json.pre_tokenizer = {
+          type: "Sequence",
+          pretokenizers: [{ type: "Split", behavior: "Isolated", invert: false }],
+        }),
+      /"Split" \(isolated, not inverted, by a pattern\) is supported, found .*"Split"/,
+    ],
+    [
+      "a pattern that may never end",
+      (json) =>
+        (json.pre_tokenizer = {
+          type: "Split",
+          behavior: "Isolated",
+          invert: false,
+          pattern: { Regex: "(\\p{L}+)+!" },
+        }),
+      /Only patterns whose work is bounded are supported, found a group that is repeated in "\(.*\n\s*→ at pre_tokenizer/,
+    ],
+    [
       "a suffix of words",
       (json) => (json.model.end_of_word_suffix = "</w>"),
       /Only no affix of words is supported, found "<\/w>"/,
@@ -100,6 +121,16 @@ describe("readTokenizerFile", () => {
     truncateSync(join(folder, "tokenizer.json"), 2 ** 27 + 1);
     await expect(readTokenizerFile(folder)).rejects.toThrow(
       `Cannot read ${join(folder, "tokenizer.json")}: expected a file of at most 134217728 bytes, found 134217729`,
+    );
+  });
+
+  test("a pattern that is none is refused with the path", async () => {
+    const json = bundledTokenizerJson();
+    const pattern = { Regex: "[z-a]" };
+    json.pre_tokenizer = { type: "Split", behavior: "Isolated", invert: false, pattern };
+    write("tokenizer.json", json);
+    await expect(loadTokenizer(folder)).rejects.toThrow(
+      `Cannot use ${join(folder, "tokenizer.json")}: Invalid regular expression`,
     );
   });
 
