@@ -1,4 +1,3 @@
-import { writeFileSync } from "node:fs";
 import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
 import { readTrace } from "../read-trace.ts";
 import type { BenchFlags } from "../bench/bench-flags.ts";
@@ -23,10 +22,12 @@ import type { RateSweep } from "../bench/sweep-rates.ts";
 import { sweepRates } from "../bench/sweep-rates.ts";
 import { WALL_CLOCK } from "../bench/wall-clock.ts";
 import type { Command, Terminal } from "../command.ts";
-import { CommandFailure, EXIT_CODES, messageOf, WrongUse } from "../command.ts";
+import { EXIT_CODES, WrongUse } from "../command.ts";
 import { parseWords, toHelpLines } from "../flags.ts";
 import { onInterrupt } from "../on-interrupt.ts";
+import { requireWritable } from "../require-writable.ts";
 import { toColumns } from "../verbs.ts";
+import { writeResult } from "../write-result.ts";
 
 /** What is kept of each takes some 200 bytes. */
 const REQUESTS_MAX = 500_000;
@@ -73,6 +74,7 @@ async function runBench(words: readonly string[], terminal: Terminal): Promise<n
   const baseUrl = urlOf(positionals[0]);
   const tenants = loadTenantsOf(flags, process.env);
   requireSense(flags, tenants);
+  for (const file of [flags.out, flags.html]) if (file !== undefined) requireWritable(file);
   const token = tenants[0]?.token;
   const model = flags.model ?? (await firstModelOf({ baseUrl, token }));
   const server = {
@@ -219,14 +221,6 @@ function sweepNoteOf({ client, failed, rejected, failures }: LoadResult): string
   const notes = client.kept_up ? [] : ["this side could not keep up"];
   if (failed > rejected) notes.push(failuresText(failed - rejected, failures));
   return notes.join("; ");
-}
-
-function writeResult(file: string, text: string): void {
-  try {
-    writeFileSync(file, text);
-  } catch (error) {
-    throw new CommandFailure(`${file}: ${messageOf(error)}`);
-  }
 }
 
 function urlOf(text: string | undefined): string {

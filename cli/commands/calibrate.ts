@@ -1,4 +1,3 @@
-import { writeFileSync } from "node:fs";
 import * as z from "zod";
 import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
 import { quantileOf } from "../../simulator/statistics.ts";
@@ -11,13 +10,14 @@ import { measureEngine } from "../calibrate/measure-engine.ts";
 import { probeEngine } from "../calibrate/probe-engine.ts";
 import { pointText, reportProfile } from "../calibrate/report-profile.ts";
 import type { Command, Terminal } from "../command.ts";
-import { CommandFailure, EXIT_CODES, messageOf, WrongUse } from "../command.ts";
+import { CommandFailure, EXIT_CODES, WrongUse } from "../command.ts";
 import type { ServerAccess } from "../doctor/ask-server.ts";
 import { askServer } from "../doctor/ask-server.ts";
 import { examineServer } from "../doctor/examine-server.ts";
 import { countFlag, FLAG_HELP, parseWords, toHelpLines, wholeNumber } from "../flags.ts";
 import { onInterrupt } from "../on-interrupt.ts";
 import { requireWritable } from "../require-writable.ts";
+import { writeResult } from "../write-result.ts";
 
 const TOKENS_MAX = 100_000_000;
 const CONTEXT_TOKENS = 8_192;
@@ -178,11 +178,7 @@ function tell(fitted: FittedProfile, out: string | undefined, terminal: Terminal
     terminal.print(json);
     for (const line of report) terminal.complain(line);
   } else {
-    try {
-      writeFileSync(out, `${json}\n`);
-    } catch (error) {
-      throw new CommandFailure(`${out}: ${messageOf(error)}`);
-    }
+    writeResult(out, `${json}\n`);
     for (const line of report) terminal.print(line);
   }
   const { meanErrorRatio, worstErrorRatio } = fitted;

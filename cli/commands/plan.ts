@@ -1,9 +1,8 @@
-import { writeFileSync } from "node:fs";
 import * as z from "zod";
 import { readTrace } from "../read-trace.ts";
 import { PROFILES, sequenceTokensMax } from "../../simulator/hardware-profile.ts";
 import type { Command, Terminal } from "../command.ts";
-import { CommandFailure, EXIT_CODES, messageOf, WrongUse } from "../command.ts";
+import { EXIT_CODES, WrongUse } from "../command.ts";
 import { countFlag, FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 import { planPool } from "../plan/plan-pool.ts";
 import type { PlanOptions, PlanProgress } from "../plan/plan-pool.ts";
@@ -19,6 +18,7 @@ import { smallestPool } from "../plan/smallest-pool.ts";
 import { LENGTHS, readTraffic } from "../plan/traffic-file.ts";
 import { keyHasher, requireConfigurationFile } from "../read-configuration.ts";
 import { requireWritable } from "../require-writable.ts";
+import { writeResult } from "../write-result.ts";
 
 const REPLICAS_MAX = 1_024;
 
@@ -151,7 +151,7 @@ async function runPlan(words: readonly string[], terminal: Terminal): Promise<nu
     replicasMax: max,
     sequenceTokensMax: sequenceTokensMax(hardware),
   };
-  if (flags.html !== undefined) write(flags.html, planPage(plan));
+  if (flags.html !== undefined) writeResult(flags.html, planPage(plan));
   if (flags.json)
     terminal.print(JSON.stringify({ ...plan, smallest: search.smallest?.replicas ?? null }));
   else for (const line of reportPlan(plan)) terminal.print(line);
@@ -186,12 +186,4 @@ function progressTeller(seeds: number, terminal: Terminal) {
     const bar = "#".repeat(Math.round(BAR_CELLS * doneRatio)).padEnd(BAR_CELLS, ".");
     terminal.complain(`[${bar}] ${replicas} replica(s), run ${seed} of ${seeds}`);
   };
-}
-
-function write(file: string, text: string): void {
-  try {
-    writeFileSync(file, text);
-  } catch (error) {
-    throw new CommandFailure(`${file}: ${messageOf(error)}`);
-  }
 }

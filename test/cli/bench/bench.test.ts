@@ -261,6 +261,17 @@ describe("sluice bench", () => {
     expect(exitCode).toBe(1);
   });
 
+  test("asks a server for nothing whose result there is no room for", async () => {
+    const url = await start(() => QUICK);
+    for (const flag of ["--out", "--html"]) {
+      const nowhere = join(folder, "none", "result");
+      const { exitCode, stderr } = await runRecorded("bench", url, flag, nowhere);
+      expect(stderr).toContain(nowhere);
+      expect(exitCode).toBe(1);
+    }
+    expect(server?.asked).toEqual([]);
+  });
+
   test("hints at how a key is given where a server wants one", async () => {
     vi.stubEnv("WRONG_KEY", "sk-wrong");
     const locked = createServer((_, response) => response.writeHead(401).end());
