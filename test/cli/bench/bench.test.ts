@@ -243,6 +243,16 @@ describe("sluice bench", () => {
       "401 invalid_api_key: Wrong: … (--token-env NAME, or key_env in a mix, names the env",
     ],
     [
+      "a wrong key that is told where a long message is cut",
+      ["--token-env", "WRONG_KEY"],
+      {
+        kind: "status",
+        status: 401,
+        body: `{"error":{"code":"invalid_api_key","message":"${"!".repeat(196)}sk-wrong"}}`,
+      },
+      "!… (--token-env NAME",
+    ],
+    [
       "an inner failure",
       [],
       { kind: "status", status: 500, body: "oops" },
