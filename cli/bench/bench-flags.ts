@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { parseDurationMs } from "../../src/tenants/units.ts";
 import { countFlag, FLAG_HELP, flagSwitch } from "../flags.ts";
+import { SERVER_FLAGS } from "../server-flags.ts";
 import { parseTokenRange, PRESETS } from "./presets.ts";
 
 const RATE_MAX = 100_000;
@@ -45,22 +46,11 @@ const DURATION = "Expected a duration such as 60s or 5m";
 const isRate = (rate: number) => rate > 0 && rate <= RATE_MAX;
 
 export const BENCH_FLAGS = z.object({
-  model: z.string().min(1).optional().register(FLAG_HELP, {
-    valueName: "NAME",
-    meaning: "The model to ask (the server's first)",
-  }),
+  ...SERVER_FLAGS,
   endpoint: z
     .enum(["chat", "completions"], "Expected chat or completions")
     .default("chat")
     .register(FLAG_HELP, { valueName: "NAME", meaning: "chat or completions (chat)" }),
-  "token-env": z
-    .string()
-    .regex(/^[A-Za-z_]\w*$/, "Expected the name of an environment variable")
-    .optional()
-    .register(FLAG_HELP, {
-      valueName: "NAME",
-      meaning: "The environment variable that holds the bearer token",
-    }),
   mix: z.string().min(1).optional().register(FLAG_HELP, {
     valueName: "FILE",
     meaning: "Several tenants, each with a key, a weight and lengths of its own: see below",

@@ -1,4 +1,4 @@
-import { WrongUse } from "../command.ts";
+import { tokenIn } from "../server-flags.ts";
 import type { BenchFlags } from "./bench-flags.ts";
 import type { Goals } from "./goals.ts";
 import { parseGoals } from "./goals.ts";
@@ -35,7 +35,7 @@ function toTenant(
   const ownGoals = own.goodput === undefined ? undefined : parseGoals(own.goodput);
   return {
     name,
-    token: tokenOf(own.key_env ?? flags["token-env"], environment),
+    token: tokenIn(own.key_env ?? flags["token-env"], environment),
     className: own.class,
     weight: own.weight,
     burstiness: own.burstiness ?? flags.burstiness,
@@ -45,14 +45,4 @@ function toTenant(
       own.output_tokens ?? flags["output-tokens"] ?? preset.outputTokens ?? OUTPUT_TOKENS,
     goals: ownGoals ?? from.goals ?? preset.goals ?? {},
   };
-}
-
-function tokenOf(
-  name: string | undefined,
-  environment: Readonly<Record<string, string | undefined>>,
-): string | undefined {
-  if (name === undefined) return undefined;
-  const token = environment[name] ?? "";
-  if (token === "") throw new WrongUse(`Expected ${name} in the environment`);
-  return token;
 }

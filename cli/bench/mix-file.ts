@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import * as z from "zod";
 import { CommandFailure, messageOf } from "../command.ts";
+import { VariableName } from "../server-flags.ts";
 import { parseTokenRange } from "./presets.ts";
 
 const Range = z.union([z.int(), z.string()]).transform((value, context) => {
@@ -18,11 +19,8 @@ const Range = z.union([z.int(), z.string()]).transform((value, context) => {
 const TENANTS_MAX = 1_000;
 
 const MixTenant = z.strictObject({
-  /** The environment variable with its key: keys do not belong into files. */
-  key_env: z
-    .string()
-    .regex(/^[A-Za-z_]\w*$/, "Expected the name of an environment variable")
-    .optional(),
+  /** The environment variable with its key. */
+  key_env: VariableName.optional(),
   class: z.string().min(1).max(64).optional(),
   weight: z.number().positive().default(1),
   burstiness: z.number().positive().optional(),

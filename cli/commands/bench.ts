@@ -1,4 +1,3 @@
-import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
 import { readTrace } from "../read-trace.ts";
 import type { BenchFlags } from "../bench/bench-flags.ts";
 import { BENCH_FLAGS, joinGoals, warmUpMsOf } from "../bench/bench-flags.ts";
@@ -26,6 +25,7 @@ import { EXIT_CODES, WrongUse } from "../command.ts";
 import { parseWords, toHelpLines } from "../flags.ts";
 import { onInterrupt } from "../on-interrupt.ts";
 import { requireWritable } from "../require-writable.ts";
+import { requireServerUrl } from "../server-flags.ts";
 import { toColumns } from "../verbs.ts";
 import { writeResult } from "../write-result.ts";
 
@@ -71,7 +71,7 @@ async function runCompare(words: readonly string[], terminal: Terminal): Promise
 
 async function runBench(words: readonly string[], terminal: Terminal): Promise<number> {
   const { values: flags, positionals } = parseWords(joinGoals(words), BENCH_FLAGS, 1);
-  const baseUrl = urlOf(positionals[0]);
+  const baseUrl = requireServerUrl(positionals[0]);
   const tenants = loadTenantsOf(flags, process.env);
   requireSense(flags, tenants);
   for (const file of [flags.out, flags.html]) if (file !== undefined) requireWritable(file);
@@ -221,14 +221,6 @@ function sweepNoteOf({ client, failed, rejected, failures }: LoadResult): string
   const notes = client.kept_up ? [] : ["this side could not keep up"];
   if (failed > rejected) notes.push(failuresText(failed - rejected, failures));
   return notes.join("; ");
-}
-
-function urlOf(text: string | undefined): string {
-  if (text === undefined) throw new WrongUse("Expected the URL of the server");
-  const url = normalizeApiUrl(text);
-  if (url === undefined)
-    throw new WrongUse(`Expected a URL such as http://10.0.0.7:8000, found "${text}"`);
-  return url;
 }
 
 function requireSense(flags: BenchFlags, tenants: readonly LoadTenant[]): void {

@@ -1,5 +1,4 @@
 import * as z from "zod";
-import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
 import { quantileOf } from "../../simulator/statistics.ts";
 import { AnswerStreams } from "../bench/stream-answer.ts";
 import { WALL_CLOCK } from "../bench/wall-clock.ts";
@@ -17,6 +16,7 @@ import { examineServer } from "../doctor/examine-server.ts";
 import { countFlag, FLAG_HELP, parseWords, toHelpLines, wholeNumber } from "../flags.ts";
 import { onInterrupt } from "../on-interrupt.ts";
 import { requireWritable } from "../require-writable.ts";
+import { requireServerUrl, SERVER_FLAGS, tokenIn } from "../server-flags.ts";
 import { writeResult } from "../write-result.ts";
 
 const TOKENS_MAX = 100_000_000;
@@ -46,18 +46,7 @@ const FLAGS = z.object({
       valueName: "N",
       meaning: `Longest context (as it says, or ${CONTEXT_TOKENS})`,
     }),
-  model: z.string().min(1).optional().register(FLAG_HELP, {
-    valueName: "NAME",
-    meaning: "The model to ask (the server's first)",
-  }),
-  "token-env": z
-    .string()
-    .regex(/^[A-Za-z_]\w*$/, "Expected the name of an environment variable")
-    .optional()
-    .register(FLAG_HELP, {
-      valueName: "NAME",
-      meaning: "The environment variable that holds the bearer token",
-    }),
+  ...SERVER_FLAGS,
   name: z.string().min(1).max(200).optional().register(FLAG_HELP, {
     valueName: "NAME",
     meaning: "What to call the profile (the model's name)",
@@ -88,7 +77,10 @@ same, with a warning.`,
 
 async function runCalibrate(words: readonly string[], terminal: Terminal): Promise<number> {
   const { values: flags, positionals } = parseWords(words, FLAGS, 1);
-  const access = accessOf(positionals[0], flags);
+  const access = {
+    baseUrl: requireServerUrl(positionals[0], "engine"),
+    token: tokenIn(flags["token-env"], process.env),
+  };
   const kvTokens = flags["kv-tokens"];
   if (kvTokens === undefined) throw new WrongUse("Expected --kv-tokens");
   if (flags.out !== undefined) requireWritable(flags.out);
@@ -132,20 +124,6 @@ async function measure(
     interrupt.release();
     streams.close();
   }
-}
-
-function accessOf(text: string | undefined, flags: Flags): ServerAccess {
-  if (text === undefined) throw new WrongUse("Expected the URL of the engine");
-  const baseUrl = normalizeApiUrl(text);
-  if (baseUrl === undefined) {
-    throw new WrongUse(`Expected a URL such as http://10.0.0.7:8000, found "${text}"`);
-  }
-  const name = flags["token-env"];
-  const token = name === undefined ? undefined : process.env[name];
-  if (name !== undefined && token === undefined) {
-    throw new CommandFailure(`The environment has no ${name}`);
-  }
-  return { baseUrl, token };
 }
 
 async function findModel(access: ServerAccess, flags: Flags) {
