@@ -6,9 +6,6 @@ const UNIT_GROUP = { groupOrder: 1 };
 /** Twice what two cores have: many of these tests wait for a clock and not for a core. */
 const UNIT_WORKERS = 4;
 
-/** No test is about this: it ends one that hangs, on a machine that others use as well. */
-const TEST_MS_MAX = 90_000;
-
 const PROMISES = "test/simulation/promises/**/*.test.ts";
 
 export default defineConfig({
@@ -30,7 +27,7 @@ export default defineConfig({
           isolate: false,
           restoreMocks: true,
           unstubEnvs: true,
-          testTimeout: TEST_MS_MAX,
+          testTimeout: 30_000,
         },
       },
       {
@@ -105,7 +102,7 @@ export default defineConfig({
             "test/workers/support/empty-storage.ts",
           ],
           restoreMocks: true,
-          testTimeout: TEST_MS_MAX,
+          testTimeout: 30_000,
         },
       },
       {

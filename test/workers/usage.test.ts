@@ -55,8 +55,10 @@ describe("GET /v1/usage", () => {
     await gateway.upstream.answerWith(wholeAnswer("a"), streamedAnswer(["a", "b"]));
     await (await gateway.ask(WHOLE)).text();
     await readEvents(await gateway.ask(STREAM));
-    const response = await askUsage(gateway.key);
+    const headers = { authorization: `Bearer ${gateway.key}`, origin: "https://app.example" };
+    const response = await fetchGateway("/v1/usage", { headers });
     expect(response.headers.get("x-request-id")).toMatch(/^req_/);
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
     expect(await response.json()).toEqual({
       object: "usage",
       key: expect.any(String),

@@ -89,13 +89,13 @@ const tooFewOf = (a: readonly RequestDetail[], b: readonly RequestDetail[]) =>
 
 describe("compareLoads()", () => {
   test("mostly finds no difference between two runs of the same, though each has its bursts", () => {
-    const rounds = Array.from({ length: 10 }, (_, round) => {
+    const rounds = Array.from({ length: 20 }, (_, round) => {
       const [a, b] = [2 * round + 1, 2 * round + 2].map((seed) => resultOf(requestsOf(seed, 100)));
       const found = a && b && medianOf(a, b);
       return found !== undefined && found.interval.low <= 0 && found.interval.high >= 0;
     });
     // Drawn one by one, requests would seem to be 30 times as many as they are: half of these would differ.
-    expect(rounds.filter(Boolean).length).toBeGreaterThanOrEqual(8);
+    expect(rounds.filter(Boolean).length).toBeGreaterThanOrEqual(17);
   });
 
   test("finds one that is there, with its size", () => {

@@ -191,8 +191,7 @@ describe("sluice calibrate", () => {
 
   const SMALL = ["--kv-tokens", "4096", "--max-sequences", "2", "--context", "1024"];
 
-  // It measures by the clock: on a machine that is busy one attempt may find nothing.
-  test("writes a profile that sluice plan takes", { retry: 2 }, async () => {
+  test("writes a profile that sluice plan takes", async () => {
     server = await startPacedServer(({ words }) => ({
       kind: "stream",
       ttftMs: 30 + words / 2,

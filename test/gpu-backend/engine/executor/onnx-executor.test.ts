@@ -181,7 +181,8 @@ describe("createOnnxExecutor", () => {
     const creation = create({ blockCount: 2_000_000 });
     await expect(creation).rejects.toThrow(ModelError);
     await expect(creation).rejects.toThrow(
-      "15625 MiB for 2000000 KV blocks and 1 MiB for its steps",
+      "The model needs 1 MiB for weights in f32, 15625 MiB for 2000000 KV blocks and 1 MiB for its steps, " +
+        "but the heap of WebAssembly holds 3904 MiB; --kv-blocks 499657 is the most there is room for",
     );
   });
 
