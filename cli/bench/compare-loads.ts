@@ -2,6 +2,7 @@ import type { Random } from "../../src/base/random.ts";
 import { seededRandom } from "../../src/base/random.ts";
 import type { Interval } from "../../simulator/statistics.ts";
 import { quantileOf } from "../../simulator/statistics.ts";
+import { blockFigures, FIGURE_NAMES } from "./block-figures.ts";
 import type { LoadResult, RequestDetail } from "./load-result.ts";
 
 /** One figure of two results, and how sure their difference is. */
@@ -25,17 +26,6 @@ export interface ComparedFigure {
  */
 export const REQUESTS_MIN = { any: 20, p99: 100 };
 
-const FIGURE_NAMES = [
-  "good of offered, %",
-  "refused, %",
-  "TTFT p50, ms",
-  "TTFT p99, ms",
-  "TPOT p50, ms",
-  "TPOT p99, ms",
-  "E2E p50, ms",
-  "E2E p99, ms",
-] as const;
-
 /**
  * Compares two results tenant by tenant. Blocks of requests that followed each other are drawn, and not
  * single ones, since a burst or a stall is seen by all that are there: the root of their number each
@@ -49,18 +39,21 @@ export function compareLoads(a: LoadResult, b: LoadResult, seed = 1): ComparedFi
   return names.flatMap((tenant) => {
     const [ours, theirs] = [a, b].map((result) => requestsOf(result, tenant));
     if (!ours || !theirs || ours.length === 0 || theirs.length === 0) return [];
-    const [before, after] = [figuresOf(ours), figuresOf(theirs)];
-    const intervals = differenceIntervals(blocksOf(ours), blocksOf(theirs), random);
+    const sides = [sideOf(ours), sideOf(theirs)] as const;
+    const [before, after] = sides.map(({ figuresOf, blockCount }) =>
+      figuresOf(new Uint32Array(blockCount).fill(1)),
+    );
+    const intervals = differenceIntervals(sides, random);
     const areJudged = [a, b].map((result) => isJudged(result, tenant));
     return FIGURE_NAMES.map((figure, index) => {
       const isOfGoals = figure === FIGURE_NAMES[0];
       const [of, on] = [before, after].map((figures, side) =>
-        isOfGoals && areJudged[side] !== true ? NaN : (figures[index] ?? NaN),
+        isOfGoals && areJudged[side] !== true ? NaN : (figures?.[index] ?? NaN),
       );
       const difference = (on ?? NaN) - (of ?? NaN);
       const least = figure.includes("p99") ? REQUESTS_MIN.p99 : REQUESTS_MIN.any;
       const isTooFew = [ours, theirs].some(
-        (requests) => (isShare(figure) ? requests : admittedOf(requests)).length < least,
+        (requests) => (isShare(figure) ? requests : requests.filter(isAdmitted)).length < least,
       );
       const isKnown = !isTooFew && !(isOfGoals && areJudged.includes(false));
       const interval = (isKnown ? intervals[index] : undefined) ?? UNKNOWN;
@@ -75,24 +68,21 @@ const isShare = (figure: string) => figure.endsWith("%");
 const isJudged = ({ tenants }: LoadResult, tenant: string) =>
   tenants.some(({ name, goodput }) => name === tenant && goodput !== "");
 
-type Block = readonly RequestDetail[];
+/** A load of which blocks are drawn. */
+interface Side {
+  readonly blockCount: number;
+  readonly figuresOf: (times: Uint32Array) => number[];
+}
 
-/** Fewer than elsewhere: each of them sorts all requests. */
 const RESAMPLES = 500;
 const TAIL_RATIO = 0.025;
 
 const UNKNOWN: Interval = { low: NaN, high: NaN };
 
 /** Of each figure, each side being drawn from its own blocks. */
-function differenceIntervals(
-  ours: readonly Block[],
-  theirs: readonly Block[],
-  random: Random,
-): Interval[] {
-  const drawn = (own: readonly Block[]) =>
-    own.flatMap(() => own[Math.floor(random() * own.length)] ?? []);
+function differenceIntervals([ours, theirs]: readonly [Side, Side], random: Random): Interval[] {
   const resampled = Array.from({ length: RESAMPLES }, () => {
-    const [before, after] = [figuresOf(drawn(ours)), figuresOf(drawn(theirs))];
+    const [before, after] = [drawn(ours, random), drawn(theirs, random)];
     return after.map((figure, index) => figure - (before[index] ?? NaN));
   });
   return FIGURE_NAMES.map((_, index) => {
@@ -105,6 +95,15 @@ function differenceIntervals(
   });
 }
 
+function drawn({ blockCount, figuresOf }: Side, random: Random): number[] {
+  const times = new Uint32Array(blockCount);
+  for (let draw = 0; draw < blockCount; draw += 1) {
+    const block = Math.floor(random() * blockCount);
+    times[block] = (times[block] ?? 0) + 1;
+  }
+  return figuresOf(times);
+}
+
 function requestsOf(result: LoadResult, tenant: string): RequestDetail[] {
   const index = result.tenants.findIndex(({ name }) => name === tenant);
   return result.requests
@@ -112,27 +111,12 @@ function requestsOf(result: LoadResult, tenant: string): RequestDetail[] {
     .toSorted((one, other) => one.due_s - other.due_s);
 }
 
-function blocksOf(requests: readonly RequestDetail[]): RequestDetail[][] {
+function sideOf(requests: readonly RequestDetail[]): Side {
   const size = Math.max(1, Math.round(Math.sqrt(requests.length)));
-  return Array.from({ length: Math.ceil(requests.length / size) }, (_, block) =>
+  const blocks = Array.from({ length: Math.ceil(requests.length / size) }, (_, block) =>
     requests.slice(block * size, (block + 1) * size),
   );
+  return { blockCount: blocks.length, figuresOf: blockFigures(blocks) };
 }
 
-const admittedOf = (requests: Block) => requests.filter(({ ending }) => ending !== "refused");
-
-/** In the order of their names. */
-function figuresOf(requests: Block): number[] {
-  const share = (part: Block) => (100 * part.length) / requests.length;
-  const admitted = admittedOf(requests);
-  const latencies = (["ttft_ms", "tpot_ms", "e2el_ms"] as const).flatMap((metric) => {
-    if (admitted.length === 0) return [NaN, NaN];
-    const values = admitted.map((request) => request[metric] ?? Infinity);
-    return [0.5, 0.99].map((ratio) => quantileOf(values, ratio));
-  });
-  return [
-    share(requests.filter(({ good }) => good)),
-    share(requests.filter(({ ending }) => ending === "refused")),
-    ...latencies,
-  ];
-}
+const isAdmitted = ({ ending }: RequestDetail) => ending !== "refused";

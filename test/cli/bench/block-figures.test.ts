@@ -1,0 +1,52 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { blockFigures, FIGURE_NAMES } from "../../../cli/bench/block-figures.ts";
+import type { RequestDetail } from "../../../cli/bench/load-result.ts";
+import { quantileOf } from "../../../simulator/statistics.ts";
+
+const latency = fc.option(fc.integer({ min: 1, max: 5 }));
+const request = fc.record<RequestDetail>({
+  tenant: fc.constant(0),
+  due_s: fc.constant(0),
+  ttft_ms: latency,
+  tpot_ms: latency,
+  e2el_ms: latency,
+  ending: fc.constantFrom("answered", "refused", "failed"),
+  good: fc.boolean(),
+});
+const drawnBlocks = fc.array(
+  fc.tuple(fc.array(request, { minLength: 1, maxLength: 6 }), fc.integer({ min: 0, max: 3 })),
+  { minLength: 1, maxLength: 6 },
+);
+
+/** Puts what was drawn together, and sorts it. */
+function naiveFigures(requests: readonly RequestDetail[]): number[] {
+  const admitted = requests.filter(({ ending }) => ending !== "refused");
+  const shareOf = (part: readonly RequestDetail[]) => (100 * part.length) / requests.length;
+  return [
+    shareOf(requests.filter(({ good }) => good)),
+    shareOf(requests.filter(({ ending }) => ending === "refused")),
+    ...(["ttft_ms", "tpot_ms", "e2el_ms"] as const).flatMap((metric) => {
+      const values = admitted.map((each) => each[metric] ?? Infinity);
+      return [0.5, 0.99].map((ratio) => (values.length === 0 ? NaN : quantileOf(values, ratio)));
+    }),
+  ];
+}
+
+describe("blockFigures()", () => {
+  test("tells of blocks, however often each was drawn, what their requests together say", () => {
+    fc.assert(
+      fc.property(drawnBlocks, (drawn) => {
+        const blocks = drawn.map(([block]) => block);
+        const times = Uint32Array.from(drawn, ([, count]) => count);
+        const together = drawn.flatMap(([block, count]) =>
+          Array.from({ length: count }, () => block).flat(),
+        );
+        fc.pre(together.length > 0);
+        const figures = blockFigures(blocks)(times);
+        expect(figures).toEqual(naiveFigures(together));
+        expect(figures).toHaveLength(FIGURE_NAMES.length);
+      }),
+    );
+  });
+});
