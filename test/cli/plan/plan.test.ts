@@ -117,7 +117,10 @@ describe("sluice plan", () => {
 
   test("says when no pool is large enough, and of whom", async () => {
     const words = ["--traffic", traffic("huge.yaml", 45), "--replicas", "1..2", "--seeds", "1"];
-    const { exitCode, stdout } = await runRecorded("plan", CONFIGURATION, ...SHORT, ...words);
+    // What is simulated is much even of few seconds, since all wait for all.
+    const brief = ["--seconds", "5", "--warm-up", "1"];
+    const asked = [...SHORT, ...words, ...brief];
+    const { exitCode, stdout } = await runRecorded("plan", CONFIGURATION, ...asked);
     expect(exitCode).toBe(1);
     expect(stdout).toContain(
       "No pool of up to 2 replicas keeps every promise (with 2: not of acme",
