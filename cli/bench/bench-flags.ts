@@ -59,7 +59,7 @@ export const BENCH_FLAGS = z.object({
     .optional()
     .register(FLAG_HELP, { valueName: "N", meaning: "Requests a second, of all tenants (1)" }),
   burstiness: decimal("Expected a number above 0, or inf", (shape) => shape > 0)
-    .default(1)
+    .optional()
     .register(FLAG_HELP, {
       valueName: "N",
       meaning: "Shape of Gamma-distributed gaps: 1 is Poisson, 0.25 bursty, inf a beat (1)",
@@ -69,7 +69,7 @@ export const BENCH_FLAGS = z.object({
     meaning: "Play this trace instead (Azure, Mooncake, Bailian or VTC; .gz too)",
   }),
   speed: decimal("Expected a number above 0", (speed) => speed > 0 && speed < Infinity)
-    .default(1)
+    .optional()
     .register(FLAG_HELP, { valueName: "N", meaning: "Play the trace so many times as fast (1)" }),
   duration: someTime()
     .default(60_000)
@@ -124,7 +124,7 @@ export const BENCH_FLAGS = z.object({
       meaning: "Find the highest rate between these that keeps the goals, a run each",
     }),
   "sweep-target": decimal("Expected a share in 0.5 to 1", (share) => share >= 0.5 && share <= 1)
-    .default(0.99)
+    .optional()
     .register(FLAG_HELP, {
       valueName: "N",
       meaning: "The share of what is offered that has to be good (0.99)",

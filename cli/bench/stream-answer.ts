@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { Agent as HttpAgent, request as httpRequest, STATUS_CODES } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import * as z from "zod";
+import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
 import { SseDecoder } from "../../src/protocol/sse.ts";
 import { carriesOutput, UpstreamChunk } from "../../src/protocol/upstream-answer.ts";
 import { messageOf } from "../command.ts";
@@ -199,7 +200,7 @@ function headersOf({ token, className }: AskedAnswer, body: string) {
     "content-type": "application/json",
     "content-length": Buffer.byteLength(body),
     ...(token !== undefined && { authorization: `Bearer ${token}` }),
-    ...(className !== undefined && { "x-sluice-class": className }),
+    ...(className !== undefined && { [CLIENT_HEADERS.className]: className }),
   };
 }
 

@@ -152,6 +152,7 @@ describe("sluice plan", () => {
   test.each([
     [["--traffic", LIGHT, "--trace", LIGHT], 2, "Expected either --traffic or --trace"],
     [[], 2, "Expected either --traffic or --trace"],
+    [["--traffic", LIGHT, "--speed", "2"], 2, "--speed: Expected with --trace"],
     [["--traffic", LIGHT, "--replicas", "4..2"], 2, "Expected 1 to 1024 replicas"],
     [
       ["--traffic", LIGHT, "--pool", "nowhere"],
