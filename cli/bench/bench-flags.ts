@@ -2,7 +2,8 @@ import * as z from "zod";
 import { parseDurationMs } from "../../src/tenants/units.ts";
 import { countFlag, FLAG_HELP, flagSwitch } from "../flags.ts";
 import { SERVER_FLAGS } from "../server-flags.ts";
-import { parseTokenRange, PRESETS } from "./presets.ts";
+import { PRESETS } from "./presets.ts";
+import { TokenRange } from "./token-range.ts";
 
 const RATE_MAX = 100_000;
 
@@ -19,16 +20,6 @@ function duration(expected: string) {
     const ms = parseDurationMs(text);
     if (ms !== undefined) return ms;
     context.issues.push({ code: "custom", message: expected, input: text });
-    return z.NEVER;
-  });
-}
-
-function tokens() {
-  return z.string().transform((text, context) => {
-    const range = parseTokenRange(text);
-    if (range !== undefined) return range;
-    const message = "Expected tokens such as 200 or 100..300";
-    context.issues.push({ code: "custom", message, input: text });
     return z.NEVER;
   });
 }
@@ -83,11 +74,11 @@ export const BENCH_FLAGS = z.object({
     .enum(Object.keys(PRESETS), `Expected one of ${Object.keys(PRESETS).join(", ")}`)
     .optional()
     .register(FLAG_HELP, { valueName: "NAME", meaning: "Lengths or limits by name: see below" }),
-  "prompt-tokens": tokens().optional().register(FLAG_HELP, {
+  "prompt-tokens": TokenRange.optional().register(FLAG_HELP, {
     valueName: "N[..M]",
     meaning: "Length of prompts, drawn evenly (200)",
   }),
-  "output-tokens": tokens().optional().register(FLAG_HELP, {
+  "output-tokens": TokenRange.optional().register(FLAG_HELP, {
     valueName: "N[..M]",
     meaning: "Most tokens of answers, drawn evenly (64)",
   }),

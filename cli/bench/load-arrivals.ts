@@ -5,7 +5,7 @@ import type { ArrivalSpec } from "../../simulator/workloads/arrival.ts";
 import { arrivalTimes } from "../../simulator/workloads/arrival-times.ts";
 import { TimeMerge } from "../../simulator/workloads/time-merge.ts";
 import type { LoadArrival, LoadTenant } from "./load-tenant.ts";
-import type { TokenRange } from "./presets.ts";
+import type { TokenRange } from "./token-range.ts";
 
 interface DrawOptions {
   readonly seed: number;

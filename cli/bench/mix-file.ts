@@ -3,18 +3,7 @@ import { parse } from "yaml";
 import * as z from "zod";
 import { CommandFailure, messageOf } from "../command.ts";
 import { VariableName } from "../server-flags.ts";
-import { parseTokenRange } from "./presets.ts";
-
-const Range = z.union([z.int(), z.string()]).transform((value, context) => {
-  const range = parseTokenRange(String(value));
-  if (range !== undefined) return range;
-  context.issues.push({
-    code: "custom",
-    message: "Expected tokens such as 200 or 100..300",
-    input: value,
-  });
-  return z.NEVER;
-});
+import { TokenRange } from "./token-range.ts";
 
 const TENANTS_MAX = 1_000;
 
@@ -24,8 +13,8 @@ const MixTenant = z.strictObject({
   class: z.string().min(1).max(64).optional(),
   weight: z.number().positive().default(1),
   burstiness: z.number().positive().optional(),
-  prompt_tokens: Range.optional(),
-  output_tokens: Range.optional(),
+  prompt_tokens: TokenRange.optional(),
+  output_tokens: TokenRange.optional(),
   goodput: z.string().optional(),
 });
 

@@ -11,8 +11,7 @@ import {
   MOONCAKE_CONVERSATION,
   SHAREGPT,
 } from "../../simulator/workloads/lengths.ts";
-import type { TokenRange } from "../bench/presets.ts";
-import { parseTokenRange } from "../bench/presets.ts";
+import { TokenRange } from "../bench/token-range.ts";
 import { CommandFailure, messageOf } from "../command.ts";
 
 /** Lengths of real requests, by the names that a file gives them. */
@@ -25,14 +24,6 @@ export const LENGTHS: Readonly<Record<string, LengthTable>> = {
   translation: BOOK_TRANSLATION,
 };
 
-const Range = z.union([z.int(), z.string()]).transform((value, context): TokenRange => {
-  const range = parseTokenRange(String(value));
-  if (range !== undefined) return range;
-  const message = "Expected tokens such as 200 or 100..300";
-  context.issues.push({ code: "custom", message, input: value });
-  return z.NEVER;
-});
-
 const RATE_MAX = 100_000;
 
 const TenantTraffic = z
@@ -40,8 +31,8 @@ const TenantTraffic = z
     /** Requests a second. */
     rate: z.number().positive().max(RATE_MAX),
     lengths: z.enum(Object.keys(LENGTHS)).optional(),
-    prompt_tokens: Range.optional(),
-    output_tokens: Range.optional(),
+    prompt_tokens: TokenRange.optional(),
+    output_tokens: TokenRange.optional(),
     /** The shape of Gamma-distributed gaps; 1 is Poisson. */
     burstiness: z.number().positive().max(100).default(1),
     /** How much of a prompt is a beginning that others share, and how many such there are. */
