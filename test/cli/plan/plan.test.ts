@@ -160,6 +160,7 @@ describe("sluice plan", () => {
       'one of the pools local, apart, found "nowhere"',
     ],
     [["--traffic", LIGHT, "--profile", "h900"], 1, "llama-8b-h200"],
+    [["--traffic", LIGHT, "--profile", "constructor"], 1, "llama-8b-h200"],
     [["--traffic", LIGHT, "--profile", CONFIGURATION], 1, "sluice.yaml"],
     [["--traffic", join(folder.path, "nowhere.yaml")], 1, "nowhere.yaml"],
     [["--traffic", write("none.yaml", "tenants: {}")], 1, "Expected the traffic of a tenant"],
