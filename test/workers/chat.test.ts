@@ -578,7 +578,7 @@ describe("a prompt that is too long", () => {
   test("for the time that its replica has at the moment is 503 with a retry", async () => {
     const gateway = await aGateway({
       replica: { report: { queuedUncachedTokens: 1_000_000 } },
-      tenant: { targets: firstTokenWithin(300) },
+      tenant: { targets: firstTokenWithin(1_200) },
     });
     const response = await askWithPrompt(gateway, 100, STREAM);
     expect(response.status).toBe(503);
@@ -673,7 +673,7 @@ describe("the log", () => {
     const lines = vi.spyOn(console, "log").mockImplementation(() => {});
     const busy = await aGateway({
       replica: { report: { queuedUncachedTokens: 1_000_000 } },
-      tenant: { targets: firstTokenWithin(300) },
+      tenant: { targets: firstTokenWithin(1_200) },
     });
     await busy.ask({ body: STREAM });
     const broken = await aGateway();
