@@ -38,8 +38,8 @@ export interface EngineClientOptions {
   readonly onNote?: (note: string) => void;
 }
 
-/** Longer than a step, behind which a thread that is told to end does so by itself. */
-const HALT_MS_MAX = 1_000;
+/** Longer than a step and the last writes to disk, behind which a thread that is told to end does so by itself. */
+const HALT_MS_MAX = 2_000;
 const THREAD_URL = new URL("./engine-thread-start.mjs", import.meta.url);
 /** The largest step of a model that is of any use on a CPU takes seconds. */
 const STEP_MS_MAX = 60_000;

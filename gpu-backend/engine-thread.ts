@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { assert } from "../src/base/assert.ts";
 import { monotonicNowMs } from "./clock.ts";
@@ -30,6 +31,9 @@ import type {
 import { unaskedBlockCount } from "./unasked-block-count.ts";
 import { warmUp } from "./warm-up.ts";
 import { loadDraftModel } from "./load-draft-model.ts";
+
+/** What a disk may hold up the end of its engine. */
+const WRITE_MS_MAX = 1_000;
 
 const input: EngineThreadInput = workerData;
 const port = ownPort();
@@ -88,14 +92,20 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
         loop.drain();
         break;
       case "halt":
-        // Of this thread, not of the process.
-        process.exit();
+        void halt(kvTier);
         break;
     }
   });
   const facts = factsOf(engine, loaded, options);
   post({ kind: "loaded", facts, snapshot: snapshot() });
   return loop.run();
+}
+
+/** Ends this thread, once what was computed last is on disk for its next life, or the disk takes too long. */
+async function halt(kvTier: KvTiers | undefined): Promise<void> {
+  await Promise.race([kvTier?.whenWritten(), sleep(WRITE_MS_MAX)]);
+  // Of this thread, not of the process.
+  process.exit();
 }
 
 /** What the engine decides by. */

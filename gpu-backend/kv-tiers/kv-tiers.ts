@@ -30,9 +30,11 @@ export const NO_TIERS: TierStatistics = {
   failedBlocks: 0,
 };
 
-/** Believed of a block until one is loaded: a copy in memory, and a read of a small file. */
+/** Believed of a block until one is loaded: a copy in memory, and a read of a file, as measured on a busy machine. */
 const NEAR_MS = 0.1;
-const FAR_MS = 1;
+const NEAR_MS_PER_MB = 0.2;
+const FAR_MS = 0.3;
+const FAR_MS_PER_MB = 0.7;
 /** A disk that answers slower than this is not waited for: what it would bring is computed. */
 const FETCH_MS_MAX = 2000;
 /** Blocks that are read from disk at once. */
@@ -46,8 +48,8 @@ const READS_MAX = 8;
  */
 export class KvTiers implements KvTier {
   readonly #options: KvTiersOptions;
-  readonly #nearCost = new MeasuredCost(NEAR_MS);
-  readonly #farCost = new MeasuredCost(FAR_MS);
+  readonly #nearCost: MeasuredCost;
+  readonly #farCost: MeasuredCost;
   /** Fetches that nobody was told of yet. */
   readonly #awaited = new Set<NodeJS.Timeout>();
   #loadedBlocks = 0;
@@ -55,6 +57,9 @@ export class KvTiers implements KvTier {
 
   constructor(options: KvTiersOptions) {
     this.#options = options;
+    const blockMb = options.pool.blockBytes / 1e6;
+    this.#nearCost = new MeasuredCost(NEAR_MS + NEAR_MS_PER_MB * blockMb);
+    this.#farCost = new MeasuredCost(FAR_MS + FAR_MS_PER_MB * blockMb);
   }
 
   get statistics(): TierStatistics {
@@ -119,6 +124,11 @@ export class KvTiers implements KvTier {
     const nowMs = this.#options.nowMs();
     const farMs = far === 0 ? 0 : far * this.#farCost.at(nowMs);
     return farMs + (near + far) * this.#nearCost.at(nowMs);
+  }
+
+  /** Resolves once nothing waits to be written to disk. */
+  async whenWritten(): Promise<void> {
+    await this.#options.disk?.whenIdle();
   }
 
   clear(): void {

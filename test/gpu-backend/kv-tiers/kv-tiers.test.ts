@@ -113,6 +113,23 @@ const A = tokenRange(33, 100);
 /** Fills the pool, so that whatever it holds is evicted. */
 const OTHERS = tokenRange(40, 500);
 
+/** What tiers that have measured nothing believe. */
+function believedMs(blockBytes: number, blocks: { readonly near: number; readonly far: number }) {
+  return new KvTiers({
+    pool: { blockBytes, readBlock: () => undefined, writeBlock: () => undefined },
+    memory: new MemoryTier({ bytesMax: blockBytes, blockBytes }),
+    nowMs: () => 0,
+    onArrived: () => undefined,
+  }).predictMs(blocks);
+}
+
+test("larger blocks are believed to take longer to load, and a disk longer than memory", () => {
+  expect(believedMs(1e6, { near: 4, far: 0 })).toBeCloseTo(1.2);
+  // Each of them is copied from memory as well.
+  expect(believedMs(1e6, { near: 0, far: 4 })).toBeCloseTo(5.2);
+  expect(believedMs(1e4, { near: 0, far: 4 })).toBeCloseTo(1.636);
+});
+
 describe("what the pool evicts", () => {
   test("comes back from memory, and the tokens are the same", async () => {
     const replica = aReplica();
