@@ -65,6 +65,7 @@ const DICTIONARIES: Readonly<Record<RowKind, Dictionary>> = {
     ["replicas.*.endpointUrl", "replicas.*.url"],
     ["replicas.*.engine", "replicas.*.engine"],
     ["replicas.*.requestsMax", "replicas.*.max_running"],
+    ["replicas.*.weight", "replicas.*.weight"],
     ["queueMax", "queue_max"],
     ["secretName", "auth.secret"],
     ["transport.via", "via"],

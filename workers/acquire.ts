@@ -156,6 +156,7 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
     requestId: call.requestId,
     tenantId: call.tenant.tenantId,
     modelId: target.model.modelId,
+    operation: call.operation.name,
     share: target.share,
     ...(overload !== undefined && { overload }),
     promptBytes: call.promptBytes,

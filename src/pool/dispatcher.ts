@@ -69,6 +69,8 @@ export class Dispatcher {
       replica.prefixes.note(offer.chain, { isForeign: replica.plain !== undefined, nowMs });
     }
     const { replicaId } = replica;
+    const { weight } = replica.state.settings;
+    if (weight !== undefined) this.#parts.turns.take(replicaId, weight);
     const lease: Lease = {
       ...known,
       ...charge,
@@ -79,6 +81,7 @@ export class Dispatcher {
       emittedTokens,
       outputTokens,
       outputTokensHigh,
+      operation: offer.operation ?? "chat",
       isStreamed: offer.isStreamed,
       tokensSoFar: 1,
       speedRatio,

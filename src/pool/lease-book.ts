@@ -3,6 +3,7 @@ import type { FairAccount } from "../admission/waiting-request.ts";
 import type { PastForecast } from "../forecast/calibration.ts";
 import type { LeaseId, ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
 
+import type { Operation } from "../protocol/operation.ts";
 import type { ForeseenPace } from "./foreseen-pace.ts";
 
 /** A request's right to its slot on a replica, until an instant, and what was foreseen of it. */
@@ -11,6 +12,7 @@ export interface Lease {
   readonly requestId: RequestId;
   readonly tenantId: TenantId;
   readonly modelId: ModelId;
+  readonly operation: Operation["name"];
   readonly replicaId: ReplicaId;
   /** Counts the dispatches of a pool's epoch, over all replicas. */
   readonly dispatchNumber: number;

@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
+import type { Operation } from "../protocol/operation.ts";
 import type { PromptChain } from "../protocol/prompt-chain.ts";
 import type { OverloadLadder } from "../tenants/overload-step.ts";
 import type { PlainServer, ReplicaTransport } from "../replicas/replica-state.ts";
@@ -22,6 +23,8 @@ export interface Offer {
   readonly requestId: RequestId;
   readonly tenantId: TenantId;
   readonly modelId: ModelId;
+  /** For metrics; absent: a chat. */
+  readonly operation?: Operation["name"];
   readonly share: TenantShare;
   /** What the tenant wants done before one of its requests is refused; absent: it waits, then is refused. */
   readonly overload?: OverloadLadder;

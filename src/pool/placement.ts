@@ -8,11 +8,12 @@ import { LatestNames } from "../replicas/chain-names.ts";
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
 import type { Replica } from "../replicas/replica.ts";
 import type { Candidate } from "../routing/candidate.ts";
-import { whyNot } from "../routing/filter.ts";
 import { PICK_DEFAULTS, pickReplica } from "../routing/pick.ts";
 import { tighteningRatioOf } from "../routing/tightening.ts";
 import { rendezvousWeight } from "../routing/rendezvous.ts";
+import type { Turns } from "../routing/turns.ts";
 import { nominalRate } from "./capacity.ts";
+import { isFit } from "./fitness.ts";
 import type { Lease } from "./lease-book.ts";
 import { idleLoad, loadWithout, NOBODY_THERE, UNGUARDED } from "./load-without.ts";
 import { believedTpotMs, believedTtftMs, TPOT_BELIEVED_RATIO_MAX } from "./believed-bounds.ts";
@@ -47,6 +48,7 @@ export interface Placed {
 export interface PlacementParts {
   readonly calibration: Calibration;
   readonly waits: ReplicaWaits;
+  readonly turns: Turns;
   readonly holdBack: HoldBack;
   /** By how much of its targets a request beyond its guarantee leaves more room than others do. */
   courtesyRatio(request: PoolRequest, nowMs: number): number;
@@ -136,6 +138,7 @@ export class Placement {
     const namedTokens = promptTokens - request.emittedTokens;
     const foundTokens = prefixes.hitRatio(this.#names.of(offer.chain), nowMs) * namedTokens;
     const cachedTokens = Math.floor(prefixes.trustRatio * foundTokens);
+    const { weight } = replica.state.settings;
     const waits = this.#parts.waits.of(replica, load, promptTokens - cachedTokens, nowMs);
     const forecast = forecastLatency({ promptTokens, cachedTokens, outputTokens }, load, waits);
     const { tenantId } = offer;
@@ -175,13 +178,14 @@ export class Placement {
       uncachedTokens: promptTokens - cachedTokens,
       foreseen,
       sequences: Math.max(load.sequences, replica.outstanding),
-      capacity: nominalRate(load),
+      capacity: weight ?? nominalRate(load),
       capacityRatio: replica.health.capacityRatio(nowMs),
       headroomRatio,
       roomRatio,
       isFeasible: headroomRatio >= 0,
       // Who has failed once should not be tried on the doubtful.
       isProbe: replica.health.isEjected && offer.excludedReplicaIds.length === 0,
+      turn: weight === undefined ? 0 : this.#parts.turns.nextOf(replica.replicaId, weight),
       ttftMs: foreseen.ttft.boundMs,
       reportAgeMs: replica.reportAgeMs(nowMs),
       rendezvous: rendezvousWeight(request.routeHash, replica.hash),
@@ -283,17 +287,4 @@ function roomiestOf(options: readonly Option[]): Option | undefined {
     if (best === undefined || option.headroomRatio > best.headroomRatio) best = option;
   }
   return best;
-}
-
-function isFit(
-  replica: Replica,
-  request: PoolRequest,
-  nowMs: number,
-  slotsToCome: 0 | 1 = 0,
-): boolean {
-  const freeSlots = replica.freeSlots + slotsToCome;
-  // Asked of every replica for everybody who waits, and then this is mostly why not.
-  if (freeSlots <= 0 || replica.quota.isHeldAt(nowMs)) return false;
-  const facts = replica.factsAt(nowMs);
-  return whyNot({ ...facts, freeSlots }, request.offer) === undefined;
 }

@@ -10,6 +10,7 @@ import { OutputLengths } from "../forecast/output-lengths.ts";
 import type { ModelId } from "../protocol/ids.ts";
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
 import { ReplicaSet } from "../replicas/replica-set.ts";
+import { Turns } from "../routing/turns.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
 import type { Capacity } from "./capacity.ts";
 import { capacityOf } from "./capacity.ts";
@@ -55,6 +56,7 @@ export class PoolParts {
   readonly promptTotals: PromptTotals;
   readonly intake: IntakeParts;
   readonly waits: ReplicaWaits;
+  readonly turns = new Turns();
   readonly placement: Placement;
   readonly runningCosts: RunningCosts;
   readonly teacher: Teacher;
@@ -95,6 +97,7 @@ export class PoolParts {
     this.placement = new Placement({
       calibration: this.calibration,
       waits: this.waits,
+      turns: this.turns,
       holdBack: this.holdBack,
       courtesyRatio: (request, nowMs) => this.#courtesyRatio(request, nowMs),
       guardedTtftMs: () => state.guardedTtftMs ?? Infinity,
@@ -165,6 +168,7 @@ export class PoolParts {
       this.#state.modelLimits.set(modelId, requestsMax);
     }
     this.replicas.configure(replicaSettingsOf(pool));
+    this.turns.keepOnly(new Set(pool.replicas.map(({ replicaId }) => replicaId)));
     for (const replicaId of this.#state.displacement.lastAtMs.keys()) {
       if (this.replicas.get(replicaId) === undefined) this.displacement.removeReplica(replicaId);
     }

@@ -19,6 +19,10 @@ export interface ReplicaSettings {
   /** Requests of ours that may be there at once, queued or running. */
   readonly requestsMax?: number;
   /**
+   * Its part of the pool's requests beside the others', of which the least has 1; absent where all have the same.
+   */
+  readonly weight?: number;
+  /**
    * Present for a server that is not ours. It never dials in and never reports: what is known of it is what
    * was sent there and how that went, and what it says when it is asked.
    */

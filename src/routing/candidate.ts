@@ -10,7 +10,7 @@ export interface Candidate {
   readonly sequences: number;
   /**
    * What it can do beside the others when all is well, in any unit that the pool shares; positive.
-   * The pool's is nominal requests a millisecond.
+   * The pool's is nominal requests a millisecond, or what an operator says: its weights.
    */
   readonly capacity: number;
   /** Which share of its capacity it may be given, in (0, 1]: below 1 after it has returned. */
@@ -27,6 +27,8 @@ export interface Candidate {
   readonly tighteningRatio: number;
   /** What would have to be computed of the prompt. */
   readonly uncachedTokens: number;
+  /** When its turn is by its weight, the earliest first: `Turns`. 0 for all where nobody has given weights. */
+  readonly turn: number;
   /** The forecast's upper bound. */
   readonly ttftMs: number;
   readonly reportAgeMs: number;

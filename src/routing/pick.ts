@@ -67,13 +67,14 @@ function openOf<Choice extends Candidate>(candidates: readonly Choice[]): readon
 }
 
 /**
- * The best by headroom, then by work, then by first token, then by load for its capacity, then by what the route
- * prefers; equals are drawn by chance. Each rule keeps a band, within which the next one decides:
+ * The best by headroom, then by work, then by its turn where replicas have weights, then by first token, then by
+ * load for its capacity, then by what the route prefers; equals are drawn by chance. Each rule keeps a band, within which the next one decides:
  * otherwise noise in the first would decide everything, and always for the same replica.
  */
 function bestOf<Choice extends Candidate>(open: readonly Choice[], random: Random): Choice {
   let equals = lowest(open, missingHeadroom, (least) => least + NEAR_HEADROOM_RATIO);
   equals = ofLeastWork(equals);
+  equals = lowest(equals, turnOf, exactly);
   equals = lowest(equals, ttftMsOf, (least) => least * (1 + NEAR_TTFT_RATIO));
   equals = lowest(equals, loadWithOneMore, exactly);
   equals = lowest(equals, distance, exactly);
@@ -83,6 +84,7 @@ function bestOf<Choice extends Candidate>(open: readonly Choice[], random: Rando
 const missingHeadroom = ({ headroomRatio, tighteningRatio }: Candidate) =>
   AMPLE_HEADROOM_RATIO -
   Math.min(headroomRatio - TIGHTENING_WEIGHT * tighteningRatio, AMPLE_HEADROOM_RATIO);
+const turnOf = ({ turn }: Candidate) => turn;
 const ttftMsOf = ({ ttftMs }: Candidate) => ttftMs;
 // With this request, so that of two idle replicas the one that can do more comes first.
 const loadWithOneMore = (candidate: Candidate) => (candidate.sequences + 1) / capacityOf(candidate);

@@ -134,13 +134,14 @@ function resolvePool(pool: z.infer<typeof PoolSection>) {
   const { eject_after: ejectAfter, cooldown_max: cooldownMsMax } = health ?? {};
   return {
     engine,
-    replicas: replicas.map(({ url, engine: own = engine, max_running: requestsMax }) => {
+    replicas: replicas.map(({ url, engine: own = engine, max_running: requestsMax, weight }) => {
       const endpointUrl = own === "sluice" ? url : (normalizeApiUrl(url) ?? url);
       return {
         replicaId: endpointUrl,
         endpointUrl,
         ...(own !== engine && { engine: own }),
         ...(requestsMax !== undefined && { requestsMax }),
+        ...(weight !== undefined && { weight }),
       };
     }),
     queueMax: queue_max ?? QUEUE_MAX_DEFAULT,

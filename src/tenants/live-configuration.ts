@@ -24,6 +24,7 @@ export const CONFIGURATION_LIMITS = {
   modelsMax: 256,
   poolsMax: 64,
   replicasPerPoolMax: 128,
+  replicaWeightMax: 100,
   classesMax: 256,
   tenantsMax: 10_000,
   keysMax: 100_000,
@@ -89,6 +90,8 @@ export const LiveReplica = z.strictObject({
   engine: z.enum(ENGINES).exactOptional(),
   /** Requests of ours that may be there at once, queued or running; absent: what it reports. */
   requestsMax: z.int().positive().max(CONFIGURATION_LIMITS.requestsMax).exactOptional(),
+  /** Its part of the requests beside the others'; absent: 1. */
+  weight: z.int().positive().max(CONFIGURATION_LIMITS.replicaWeightMax).exactOptional(),
 });
 export type LiveReplica = z.infer<typeof LiveReplica>;
 

@@ -21,6 +21,7 @@ const {
   ejectAfterMax,
   queueMax,
   replicasPerPoolMax,
+  replicaWeightMax,
   requestsMax,
 } = CONFIGURATION_LIMITS;
 
@@ -60,6 +61,7 @@ export const ReplicaSection = section({
   ),
   engine: EngineName.exactOptional(),
   max_running: Requests.exactOptional(),
+  weight: countNotation("parts", { min: 1, max: replicaWeightMax }).exactOptional(),
 });
 
 const secretNotation = (example: string) =>

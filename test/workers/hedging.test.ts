@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
+import { PendingHeads } from "../../workers/pending-heads.ts";
 import { firstTokenWithin } from "../support/pool-builders.ts";
 import type { UpstreamStep } from "../support/upstream-script.ts";
 import { refusal, tokenFrame } from "./support/answers.ts";
@@ -272,6 +273,24 @@ describe("a late stream is given up rather than hedged", () => {
     await (await gateway.ask(STREAM)).text();
     await failsOver(gateway);
     expect(await hedgesOf(gateway)).toBe(0);
+  });
+
+  test("when its call has six connections without a head, and so would wait for one", async () => {
+    // No call comes to so many by itself: this one has five more that wait, beside its own.
+    const begun = vi.spyOn(PendingHeads.prototype, "during").mockImplementationOnce(function <Head>(
+      this: PendingHeads,
+      head: () => Promise<Head>,
+    ): Promise<Head> {
+      for (let index = 0; index < 5; index += 1) {
+        void this.during(() => new Promise<never>(() => {}));
+      }
+      return this.during(head);
+    });
+    const gateway = await aBusyGateway([[HANG], streamedAnswer(["again"])]);
+    await failsOver(gateway);
+    expect(await hedgesOf(gateway)).toBe(0);
+    // The five, and the two attempts, of which the first was counted when it was put off.
+    expect(begun).toHaveBeenCalledTimes(8);
   });
 
   test("when its replica says that nothing has come there", async () => {

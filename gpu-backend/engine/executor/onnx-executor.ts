@@ -60,8 +60,8 @@ export interface OnnxExecutor extends Executor {
 const KEPT_BYTES_MIN = 32 << 20;
 
 /**
- * Loads a model and makes an executor on ONNX Runtime for WebAssembly, in this very thread: `run`
- * blocks it for the whole step. Throws a `ModelError` when the model cannot be served.
+ * Loads a model and makes an executor in this very thread, on whatever runs it fastest of what `runtime`
+ * leaves: `run` blocks it for the whole step. Throws a `ModelError` when the model cannot be served.
  */
 export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<OnnxExecutor> {
   const { blockCount, batchTokensMax, precision } = options;

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
@@ -107,12 +108,7 @@ function defaultTemplate({ chat_template: templates }: TokenizerConfig): string 
 
 async function readJinja(folder: string): Promise<string | undefined> {
   const path = join(folder, "chat_template.jinja");
-  try {
-    return await readBounded(path, TEMPLATE_BYTES_MAX);
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
-    throw error;
-  }
+  return existsSync(path) ? readText(path, TEMPLATE_BYTES_MAX) : undefined;
 }
 
 /** The largest vocabularies take a quarter of this. */
@@ -129,20 +125,26 @@ async function readJson<Schema extends z.ZodType>(
 }
 
 async function readContent(path: string, bytesMax: number): Promise<unknown> {
+  const text = await readText(path, bytesMax);
   try {
-    return JSON.parse(await readBounded(path, bytesMax));
+    return JSON.parse(text);
   } catch (cause) {
-    const reason = messageOf(cause);
-    throw new Error(`Cannot read ${path}: ${reason}`, { cause });
+    throw unreadable(path, cause);
   }
 }
 
-async function readBounded(path: string, bytesMax: number): Promise<string> {
-  const stats = await stat(path);
-  if (!stats.isFile() || stats.size > bytesMax) {
-    throw new Error(`Expected a file of at most ${bytesMax} bytes, found ${stats.size}`);
+async function readText(path: string, bytesMax: number): Promise<string> {
+  try {
+    const stats = await stat(path);
+    if (stats.isFile() && stats.size <= bytesMax) return await readFile(path, "utf8");
+    throw new Error(`expected a file of at most ${bytesMax} bytes, found ${stats.size}`);
+  } catch (cause) {
+    throw unreadable(path, cause);
   }
-  return readFile(path, "utf8");
+}
+
+function unreadable(path: string, cause: unknown): Error {
+  return new Error(`Cannot read ${path}: ${messageOf(cause)}`, { cause });
 }
 
 function parseContent<Schema extends z.ZodType>(

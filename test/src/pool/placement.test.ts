@@ -15,6 +15,7 @@ import type { PoolRequest } from "../../../src/pool/pool-request.ts";
 import { ReplicaWaits } from "../../../src/pool/replica-waits.ts";
 import { TokenEstimate } from "../../../src/pool/token-estimate.ts";
 import { Replica } from "../../../src/replicas/replica.ts";
+import { Turns } from "../../../src/routing/turns.ts";
 import { anOffer, firstTokenWithin } from "../../support/pool-builders.ts";
 import {
   aHello,
@@ -59,6 +60,7 @@ function aPlacement(
   return new Placement({
     calibration: new Calibration(),
     waits: new ReplicaWaits(new OutputLengths()),
+    turns: new Turns(),
     holdBack: new HoldBack({ startRatio: HELD_RATIO }),
     courtesyRatio: () => 0,
     guardedTtftMs: () => Infinity,

@@ -69,6 +69,20 @@ describe("pickReplica", () => {
     );
   });
 
+  test("goes by turns where weights are given, but neither where a target is at risk nor where it would be more work", () => {
+    const due = { turn: 1 };
+    const late = candidate("late", { turn: 2 });
+    expect(pick([candidate("due", { ...due, ttftMs: 900 }), late])?.replicaId).toBe("due");
+    for (const worse of [
+      { headroomRatio: 0.1 },
+      { uncachedTokens: 400 },
+      { isFeasible: false },
+      { sequences: 40 },
+    ]) {
+      expect(pick([candidate("due", { ...due, ...worse }), late])?.replicaId).toBe("late");
+    }
+  });
+
   test("does not depend on the order of candidates where something sets them apart", () => {
     fc.assert(
       fc.property(anyCandidates, (all) => {

@@ -50,7 +50,7 @@ describe("parseConfiguration()", () => {
       pools:
         gpus:
           engine: sluice
-          replicas: [{ url: "HTTP://GPU-1:8000/", max_running: 64 }, { url: http://gpu-2:8000 }]
+          replicas: [{ url: "HTTP://GPU-1:8000/", max_running: 64 }, { url: http://gpu-2:8000, weight: 3 }]
           queue_max: 1k
       classes:
         voice: { ttft: { p99: 300ms, per_prompt_token: 0.2ms }, tpot: { p99.9: 25ms }, tbt_max: 200ms, e2e: { p95: 8s } }
@@ -91,7 +91,7 @@ describe("parseConfiguration()", () => {
             engine: "sluice",
             replicas: [
               { replicaId: "http://gpu-1:8000", endpointUrl: "http://gpu-1:8000", requestsMax: 64 },
-              { replicaId: "http://gpu-2:8000", endpointUrl: "http://gpu-2:8000" },
+              { replicaId: "http://gpu-2:8000", endpointUrl: "http://gpu-2:8000", weight: 3 },
             ],
             queueMax: 1000,
           },
@@ -390,6 +390,9 @@ describe("parseConfiguration()", () => {
     ["pools.local.replicas.0", "http://host", "a mapping"],
     ["pools.local.replicas.0.url", "ftp://host", "a URL such as"],
     ["pools.local.replicas.0.max_running", 0, "a number of requests"],
+    ["pools.local.replicas.0.weight", 0, "a number of parts from 1 to 100"],
+    ["pools.local.replicas.0.weight", 1.5, "a number of parts from 1 to 100"],
+    ["pools.local.replicas.0.weight", 101, "a number of parts from 1 to 100"],
     ["models.tiny.max_running", 0, "a number of requests"],
     ["pools.local.health.eject_after", 0, "a number of failures in a row from 1 to 100"],
     ["pools.local.health.cooldown_max", "50ms", "a duration from 100ms to 1h"],
