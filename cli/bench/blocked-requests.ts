@@ -91,17 +91,17 @@ export class BlockedRequests {
 /** As `quantileOf` has them, of `total` values in all, each as often as its block was drawn. */
 function quantilesOf({ values, blocks }: SortedMetric, times: BlockDraw, total: number): number[] {
   if (total === 0) return RATIOS.map(() => NaN);
-  let index = 0;
-  let passed = 0;
-  const valueAt = (place: number) => {
-    while (passed <= place) {
-      passed += times[blocks[index] ?? 0] ?? 0;
-      index += 1;
-    }
-    return values[index - 1] ?? NaN;
-  };
   return RATIOS.map((ratio) => {
     const position = (total - 1) * ratio;
+    let index = 0;
+    let passed = 0;
+    const valueAt = (place: number) => {
+      while (passed <= place) {
+        passed += times[blocks[index] ?? 0] ?? 0;
+        index += 1;
+      }
+      return values[index - 1] ?? NaN;
+    };
     const lower = valueAt(Math.floor(position));
     const upper = valueAt(Math.ceil(position));
     // Infinite values have no middle between them.

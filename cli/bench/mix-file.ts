@@ -1,18 +1,18 @@
 import * as z from "zod";
 import { readYamlAs } from "../read-yaml-as.ts";
-import { variableName } from "../server-flags.ts";
-import { tokenRange } from "./token-range.ts";
+import { VariableName } from "../server-flags.ts";
+import { TokenRange } from "./token-range.ts";
 
 const TENANTS_MAX = 1_000;
 
 const MixTenant = z.strictObject({
   /** The environment variable with its key. */
-  key_env: variableName.optional(),
+  key_env: VariableName.optional(),
   class: z.string().min(1).max(64).optional(),
   weight: z.number().positive().default(1),
   burstiness: z.number().positive().optional(),
-  prompt_tokens: tokenRange.optional(),
-  output_tokens: tokenRange.optional(),
+  prompt_tokens: TokenRange.optional(),
+  output_tokens: TokenRange.optional(),
   goodput: z.string().optional(),
 });
 

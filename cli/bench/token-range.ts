@@ -6,14 +6,14 @@ export interface TokenRange {
   readonly max: number;
 }
 
+const EXPECTED = "Expected tokens such as 200 or 100..300";
 const RANGE = /^(\d{1,7})(?:\.\.(\d{1,7}))?$/;
 
-/** `200` or `100..300`, as a flag or a file has it. */
-export const tokenRange = z.union([z.int(), z.string()]).transform((value, context): TokenRange => {
-  const [, first, last = first] = RANGE.exec(String(value)) ?? [];
-  const [min, max] = [Number(first), Number(last)];
+/** A range as flags and files give it: `200` or `100..300`. */
+export const TokenRange = z.union([z.int(), z.string()]).transform((value, context): TokenRange => {
+  const [, from, to = from] = RANGE.exec(String(value)) ?? [];
+  const [min, max] = [Number(from), Number(to)];
   if (min >= 1 && max >= min) return { min, max };
-  const message = "Expected tokens such as 200 or 100..300";
-  context.issues.push({ code: "custom", message, input: value });
+  context.issues.push({ code: "custom", message: EXPECTED, input: value });
   return z.NEVER;
 });

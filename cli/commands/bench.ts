@@ -6,7 +6,7 @@ import { hasGoals } from "../bench/goals.ts";
 import { drawArrivals, playTrace } from "../bench/load-arrivals.ts";
 import { loadPage, sweepPage } from "../bench/load-page.ts";
 import type { LoadResult } from "../bench/load-result.ts";
-import { loadTenantsOf } from "../bench/load-tenants-of.ts";
+import { loadTenantsOf, POISSON } from "../bench/load-tenants-of.ts";
 import type { LoadTenant } from "../bench/load-tenant.ts";
 import type { LoadProgress } from "../bench/measure-load.ts";
 import { measureLoad } from "../bench/measure-load.ts";
@@ -32,6 +32,7 @@ import { toColumns } from "../verbs.ts";
 const REQUESTS_MAX = 500_000;
 const PROGRESS_EVERY_MS = 5_000;
 const DEFAULT_RATE = 1;
+const SWEEP_TARGET = 0.99;
 
 /** `sluice bench`: measures a server under load. */
 export const benchCommand: Command = {
@@ -70,7 +71,7 @@ async function runCompare(words: readonly string[], terminal: Terminal): Promise
 
 async function runBench(words: readonly string[], terminal: Terminal): Promise<number> {
   const { values: flags, positionals } = parseWords(joinGoals(words), BENCH_FLAGS, 1);
-  const baseUrl = requireServerUrl(positionals[0], "server");
+  const baseUrl = requireServerUrl(positionals[0]);
   const tenants = loadTenantsOf(flags, process.env);
   requireSense(flags, tenants);
   for (const file of [flags.out, flags.html]) if (file !== undefined) requireWritable(file);
@@ -122,7 +123,7 @@ async function tellSweep(bench: Bench): Promise<number> {
   const sweep = await sweepRates({
     from,
     to,
-    target: flags["sweep-target"],
+    target: flags["sweep-target"] ?? SWEEP_TARGET,
     signal,
     run: async (rate) => {
       const result = await runOnce(bench, rate);
@@ -151,7 +152,7 @@ async function runOnce(bench: Bench, rate: number): Promise<LoadResult> {
       trace === undefined
         ? drawArrivals(tenants, draw)
         : playTrace(readTrace(trace, { requestsMax: REQUESTS_MAX }), tenants, {
-            speed: flags.speed,
+            speed: flags.speed ?? 1,
             durationMs: flags.duration,
           }),
     clock: WALL_CLOCK,
@@ -175,7 +176,7 @@ async function runOnce(bench: Bench, rate: number): Promise<LoadResult> {
       model,
       endpoint: flags.endpoint,
       ratePerSecond: trace === undefined ? rate : undefined,
-      burstiness: flags.burstiness,
+      burstiness: flags.burstiness ?? POISSON,
       concurrencyMax: flags["max-concurrency"],
       seed: flags.seed,
     },
@@ -228,6 +229,7 @@ function requireSense(flags: BenchFlags, tenants: readonly LoadTenant[]): void {
   if (flags.trace !== undefined && (flags.rate !== undefined || flags.sweep !== undefined)) {
     throw new WrongUse("--trace: Expected without --rate and --sweep; --speed makes it faster");
   }
+  requireCompany(flags);
   if (flags.rate !== undefined && flags.sweep !== undefined) {
     throw new WrongUse("--sweep: Expected without --rate");
   }
@@ -240,6 +242,25 @@ function requireSense(flags: BenchFlags, tenants: readonly LoadTenant[]): void {
     throw new WrongUse(
       `Expected at most ${REQUESTS_MAX} requests, found about ${Math.round(requests)}`,
     );
+  }
+}
+
+/** What would change nothing was meant otherwise. */
+function requireCompany(flags: BenchFlags): void {
+  if (flags.trace !== undefined) {
+    const own = (["burstiness", "prompt-tokens", "output-tokens"] as const).find(
+      (name) => flags[name] !== undefined,
+    );
+    if (own !== undefined)
+      throw new WrongUse(`--${own}: Expected without --trace, which has its own`);
+  } else if (flags.speed !== undefined) {
+    throw new WrongUse("--speed: Expected with --trace, which it makes faster");
+  }
+  if (flags["sweep-target"] !== undefined && flags.sweep === undefined) {
+    throw new WrongUse("--sweep-target: Expected with --sweep, which looks for it");
+  }
+  if (flags["save-detailed"] && flags.out === undefined && !flags.json) {
+    throw new WrongUse("--save-detailed: Expected with --out or --json, which has the details");
   }
 }
 

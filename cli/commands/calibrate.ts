@@ -16,7 +16,7 @@ import { examineServer } from "../doctor/examine-server.ts";
 import { countFlag, FLAG_HELP, parseWords, toHelpLines, wholeNumber } from "../flags.ts";
 import { onInterrupt } from "../on-interrupt.ts";
 import { requireWritable, writeResult } from "../result-file.ts";
-import { requireServerUrl, tokenEnvFlag, tokenFrom } from "../server-flags.ts";
+import { requireServerUrl, SERVER_FLAGS, tokenIn } from "../server-flags.ts";
 
 const TOKENS_MAX = 100_000_000;
 const CONTEXT_TOKENS = 8_192;
@@ -45,11 +45,7 @@ const FLAGS = z.object({
       valueName: "N",
       meaning: `Longest context (as it says, or ${CONTEXT_TOKENS})`,
     }),
-  model: z.string().min(1).optional().register(FLAG_HELP, {
-    valueName: "NAME",
-    meaning: "The model to ask (the server's first)",
-  }),
-  "token-env": tokenEnvFlag,
+  ...SERVER_FLAGS,
   name: z.string().min(1).max(200).optional().register(FLAG_HELP, {
     valueName: "NAME",
     meaning: "What to call the profile (the model's name)",
@@ -80,8 +76,10 @@ same, with a warning.`,
 
 async function runCalibrate(words: readonly string[], terminal: Terminal): Promise<number> {
   const { values: flags, positionals } = parseWords(words, FLAGS, 1);
-  const baseUrl = requireServerUrl(positionals[0], "engine");
-  const access = { baseUrl, token: tokenFrom(flags["token-env"]) };
+  const access = {
+    baseUrl: requireServerUrl(positionals[0], "engine"),
+    token: tokenIn(flags["token-env"], process.env),
+  };
   const kvTokens = flags["kv-tokens"];
   if (kvTokens === undefined) throw new WrongUse("Expected --kv-tokens");
   if (flags.out !== undefined) requireWritable(flags.out);

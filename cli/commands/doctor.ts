@@ -4,17 +4,13 @@ import type { Command, Terminal } from "../command.ts";
 import { CommandFailure, EXIT_CODES, WrongUse } from "../command.ts";
 import { examineServer } from "../doctor/examine-server.ts";
 import { reportServer, snippetOf } from "../doctor/report-server.ts";
-import { FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
+import { flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 import { findLocalRun } from "../run-file.ts";
-import { requireServerUrl, tokenEnvFlag, tokenFrom } from "../server-flags.ts";
+import { requireServerUrl, SERVER_FLAGS, tokenIn } from "../server-flags.ts";
 
 const FLAGS = z.object({
   ask: flagSwitch("Ask it for one short answer as well, which costs it a few tokens"),
-  model: z.string().min(1).optional().register(FLAG_HELP, {
-    valueName: "NAME",
-    meaning: "The model to ask, by its own name (its first)",
-  }),
-  "token-env": tokenEnvFlag,
+  ...SERVER_FLAGS,
   local: flagSwitch('Give an engine that "sluice up" runs in this folder its token'),
   json: flagSwitch("Print the findings as one JSON object"),
 });
@@ -35,13 +31,13 @@ ${toHelpLines(FLAGS)}`,
 
 async function runDoctor(words: readonly string[], terminal: Terminal): Promise<number> {
   const { values: flags, positionals } = parseWords(words, FLAGS, 1);
-  const baseUrl = requireServerUrl(positionals[0], "server");
+  const baseUrl = requireServerUrl(positionals[0]);
   if (flags.model !== undefined && !flags.ask) {
     throw new WrongUse("Expected --ask with --model: without it no model is asked");
   }
   const engineToken = flags.local ? await localEngineToken(baseUrl) : undefined;
   const findings = await examineServer(
-    { baseUrl, token: tokenFrom(flags["token-env"]) },
+    { baseUrl, token: tokenIn(flags["token-env"], process.env) },
     {
       asksAnswer: flags.ask,
       modelId: flags.model,

@@ -35,7 +35,7 @@ const FLAGS = z.object({
     .regex(/^\d+(\.\d+)?$/, "Expected a number above 0")
     .transform(Number)
     .refine((speed) => speed > 0, "Expected a number above 0")
-    .default(1)
+    .optional()
     .register(FLAG_HELP, { valueName: "N", meaning: "Play the trace so many times as fast (1)" }),
   profile: z.string().min(1).default("llama-8b-h200").register(FLAG_HELP, {
     valueName: "NAME",
@@ -119,6 +119,9 @@ async function runPlan(words: readonly string[], terminal: Terminal): Promise<nu
   if ((flags.traffic === undefined) === (flags.trace === undefined)) {
     throw new WrongUse("Expected either --traffic or --trace");
   }
+  if (flags.speed !== undefined && flags.trace === undefined) {
+    throw new WrongUse("--speed: Expected with --trace, which it makes faster");
+  }
   if (flags.html !== undefined) requireWritable(flags.html);
   const { configuration } = await requireConfigurationFile(file, {
     mode: "local",
@@ -164,7 +167,10 @@ async function runPlan(words: readonly string[], terminal: Terminal): Promise<nu
 
 const TRACE_REQUESTS_MAX = 1_000_000;
 
-function traceOf({ trace, speed }: Flags, tenants: number): Pick<PlanOptions, "createArrivals"> {
+function traceOf(
+  { trace, speed = 1 }: Flags,
+  tenants: number,
+): Pick<PlanOptions, "createArrivals"> {
   if (trace === undefined) return {};
   return {
     createArrivals: () =>

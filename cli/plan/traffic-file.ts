@@ -9,8 +9,7 @@ import {
   MOONCAKE_CONVERSATION,
   SHAREGPT,
 } from "../../simulator/workloads/lengths.ts";
-import type { TokenRange } from "../bench/token-range.ts";
-import { tokenRange } from "../bench/token-range.ts";
+import { TokenRange } from "../bench/token-range.ts";
 import { readYamlAs } from "../read-yaml-as.ts";
 
 /** Lengths of real requests, by the names that a file gives them. */
@@ -30,8 +29,8 @@ const TenantTraffic = z
     /** Requests a second. */
     rate: z.number().positive().max(RATE_MAX),
     lengths: z.enum(Object.keys(LENGTHS)).optional(),
-    prompt_tokens: tokenRange.optional(),
-    output_tokens: tokenRange.optional(),
+    prompt_tokens: TokenRange.optional(),
+    output_tokens: TokenRange.optional(),
     /** The shape of Gamma-distributed gaps; 1 is Poisson. */
     burstiness: z.number().positive().max(100).default(1),
     /** How much of a prompt is a beginning that others share, and how many such there are. */

@@ -190,6 +190,23 @@ describe("sluice check", () => {
     });
   });
 
+  test("what tenants have from the defaults is warned of once, with all their models", async () => {
+    const pools = "pools: { gpus: { engine: vllm, replicas: [{ url: http://127.0.0.1:9101 }] } }";
+    const models = "a: { context: 2k, pool: gpus }, b: { context: 2k, pool: gpus }";
+    const tenants = ["a", "b", "a"].map((model, at) => `t${at}: { models: [${model}], keys: [] }`);
+    const text = `models: { ${models} }
+${pools}
+defaults: { continuation: true, class: standard }
+tenants: { ${tenants.join(", ")} }
+`;
+    const file = write("inherited.yaml", text);
+    const { stderr } = await runRecorded("check", file);
+    expect(stderr.split("\n").filter((line) => line.startsWith("Warning"))).toEqual([
+      `Warning: ${file}:3 defaults.continuation: answers of a, b do not go on elsewhere: ` +
+        "only replicas of engine sluice can",
+    ]);
+  });
+
   test("a key that has expired is a warning with its line, and the file is right", async () => {
     const file = write("expired.yaml", RIGHT);
     const warning = {

@@ -199,7 +199,8 @@ describe("GET /metrics", () => {
   });
 
   test("tells why requests were dispatched again, what was thought, and whose time was over", async () => {
-    const gateway = await aGateway({ replicaCount: 2, tenant: { timeouts: { totalMs: 400 } } });
+    // Long for a busy machine, and over before anybody looks whether the silent one is still there.
+    const gateway = await aGateway({ replicaCount: 2, tenant: { timeouts: { totalMs: 1_900 } } });
     const thought = { prompt_tokens: 1, completion_tokens: 9, total_tokens: 10 };
     const counts = { ...thought, completion_tokens_details: { reasoning_tokens: 7 } };
     const [head, role, token, finish, , ...end] = streamedAnswer(["a"]);

@@ -204,6 +204,13 @@ describe("sluice bench", () => {
     [["http://127.0.0.1:1", "--sweep", "1..10"], "Expected goals to keep"],
     [["http://127.0.0.1:1", "--goodput", "speed:3"], "Expected goals such as"],
     [["http://127.0.0.1:1", "--prompt-tokens", "9..3"], "Expected tokens such as"],
+    [["http://127.0.0.1:1", "--speed", "2"], "--speed: Expected with --trace"],
+    [["http://127.0.0.1:1", "--sweep-target", "0.99"], "--sweep-target: Expected with --sweep"],
+    [["http://127.0.0.1:1", "--save-detailed"], "--save-detailed: Expected with --out or --json"],
+    ...["burstiness", "prompt-tokens", "output-tokens"].map((flag): [string[], string] => [
+      ["http://127.0.0.1:1", "--trace", "none.csv", `--${flag}`, "1"],
+      `--${flag}: Expected without --trace`,
+    ]),
     [["ftp://127.0.0.1"], "Expected a URL"],
     [[], "Expected the URL"],
   ])("refuses %j", async (words, complaint) => {
@@ -242,6 +249,16 @@ describe("sluice bench", () => {
         body: '{"error":{"code":"invalid_api_key","message":"Wrong: sk-wrong"}}',
       },
       "401 invalid_api_key: Wrong: … (--token-env NAME, or key_env in a mix, names the env",
+    ],
+    [
+      "a wrong key that is told where a long message is cut",
+      ["--token-env", "WRONG_KEY"],
+      {
+        kind: "status",
+        status: 401,
+        body: `{"error":{"code":"invalid_api_key","message":"${"!".repeat(196)}sk-wrong"}}`,
+      },
+      "!… (--token-env NAME",
     ],
     [
       "an inner failure",
@@ -304,7 +321,8 @@ describe("sluice bench", () => {
     const url = await start(() => ({ kind: "stream", ttftMs: 10, gapMs: 5 }));
     const sluice = resolve(import.meta.dirname, "../../../cli/sluice.mjs");
     const words = ["bench", url, "--rate", "20", "--duration", "10m", "--warm-up", "0s", "--json"];
-    words.push("--output-tokens", "4");
+    // One at a time, so that whoever asks again has had an answer.
+    words.push("--output-tokens", "4", "--max-concurrency", "1");
     const child = spawn(process.execPath, [sluice, ...words], {
       stdio: ["ignore", "pipe", "ignore"],
     });

@@ -117,7 +117,10 @@ describe("sluice plan", () => {
 
   test("says when no pool is large enough, and of whom", async () => {
     const words = ["--traffic", traffic("huge.yaml", 45), "--replicas", "1..2", "--seeds", "1"];
-    const { exitCode, stdout } = await runRecorded("plan", CONFIGURATION, ...SHORT, ...words);
+    // What is simulated is much even of few seconds, since all wait for all.
+    const brief = ["--seconds", "5", "--warm-up", "1"];
+    const asked = [...SHORT, ...words, ...brief];
+    const { exitCode, stdout } = await runRecorded("plan", CONFIGURATION, ...asked);
     expect(exitCode).toBe(1);
     expect(stdout).toContain(
       "No pool of up to 2 replicas keeps every promise (with 2: not of acme",
@@ -149,6 +152,7 @@ describe("sluice plan", () => {
   test.each([
     [["--traffic", LIGHT, "--trace", LIGHT], 2, "Expected either --traffic or --trace"],
     [[], 2, "Expected either --traffic or --trace"],
+    [["--traffic", LIGHT, "--speed", "2"], 2, "--speed: Expected with --trace"],
     [["--traffic", LIGHT, "--replicas", "4..2"], 2, "Expected 1 to 1024 replicas"],
     [
       ["--traffic", LIGHT, "--pool", "nowhere"],
@@ -156,6 +160,7 @@ describe("sluice plan", () => {
       'one of the pools local, apart, found "nowhere"',
     ],
     [["--traffic", LIGHT, "--profile", "h900"], 1, "llama-8b-h200"],
+    [["--traffic", LIGHT, "--profile", "constructor"], 1, "llama-8b-h200"],
     [["--traffic", LIGHT, "--profile", CONFIGURATION], 1, "sluice.yaml"],
     [["--traffic", join(folder.path, "nowhere.yaml")], 1, "nowhere.yaml"],
     [["--traffic", write("none.yaml", "tenants: {}")], 1, "Expected the traffic of a tenant"],
