@@ -16,7 +16,7 @@ export default defineConfig({
           name: "node",
           include: [
             "test/{architecture,constant-time,security-table}.test.ts",
-            "test/{src,gpu-backend,simulator,simulation,cli}/**/*.test.ts",
+            "test/{src,gpu-backend,simulator,simulation,cli,bench}/**/*.test.ts",
           ],
           exclude: [PROMISES],
           globalSetup: ["test/support/compiled-engine.ts"],

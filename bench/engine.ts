@@ -14,7 +14,7 @@ import {
   limitsOf,
   measureSides,
   PROMPT_TOKENS,
-  ratioOf,
+  speedRatioOf,
   type Speeds,
 } from "./engine/measure-sides.ts";
 import { toRatioPlot } from "./engine/ratio-plot.ts";
@@ -183,7 +183,7 @@ function toRatioTable(side: EngineSide, peers: readonly EngineSide[], speeds: Sp
     ...Array.from(speeds, ([workload, bySide]) => {
       const speedsOf = (each: EngineSide) => bySide.get(each) ?? [];
       const cells = others.map((other) => {
-        const { median, low, high } = ratioOf(speedsOf(side), speedsOf(other), random);
+        const { median, low, high } = speedRatioOf(speedsOf(side), speedsOf(other), random);
         return `${median.toFixed(2)} (${low.toFixed(2)}–${high.toFixed(2)})`;
       });
       return `| ${[workload.name, ...cells].join(" | ")} |`;
@@ -206,7 +206,7 @@ function toPlots(
       const plotted = sides.map((side) => ({
         name: side.name,
         ratios: [...speeds.values()].map((bySide) => {
-          return ratioOf(bySide.get(side) ?? [], bySide.get(peer) ?? [], random).median;
+          return speedRatioOf(bySide.get(side) ?? [], bySide.get(peer) ?? [], random).median;
         }),
       }));
       return ["", ...toRatioPlot(peer.name, workloads, plotted)];

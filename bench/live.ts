@@ -6,6 +6,7 @@ import { countFlag, flagSwitch } from "../cli/flags.ts";
 import type { LiveLoad } from "./live/live-run.ts";
 import { runLive, runSimulated } from "./live/live-run.ts";
 import { liveTable } from "./live/live-table.ts";
+import { CONFIGURATION } from "./live/live-tenants.ts";
 import { describeMachine } from "./support/machine.ts";
 import { withMeasuredStack } from "./support/measured-stack.ts";
 import { runProgram } from "./support/run-program.ts";
@@ -30,7 +31,6 @@ tenant at 20 times its part; then the bundled model itself under little load. Th
 const PACED_SOURCES = new Map([
   ["/onnx-executor.ts", fileURLToPath(new URL("./live/paced-executor.ts", import.meta.url))],
 ]);
-const CONFIGURATION = new URL("./live/sluice.live.yaml", import.meta.url);
 const NOISY = { chat: 20 };
 const REAL_LOAD_RATIO = 0.1;
 

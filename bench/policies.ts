@@ -17,6 +17,7 @@ import {
   sectionOf,
   summaryOf,
 } from "./support/policy-table.ts";
+import { requireKnown } from "./support/require-known.ts";
 import { runProgram } from "./support/run-program.ts";
 
 const FLAGS = z.object({
@@ -34,7 +35,14 @@ const FLAGS = z.object({
     meaning: "Keep what runs come to in this file, and go on from it",
   }),
   "minutes-max": countFlag({ min: 1, max: 600, default: 600 }, "With --resume: stop after so long"),
-  write: flagSwitch("Write the table and its picture to bench/results"),
+  table: z
+    .enum(["policies", "policies-more"], "Expected policies or policies-more")
+    .default("policies")
+    .register(FLAG_HELP, {
+      valueName: "NAME",
+      meaning: "Which table of bench/results is written or checked (policies)",
+    }),
+  write: flagSwitch("Write the table and its picture, if it has several loads, to bench/results"),
   check: flagSwitch(
     "Make the table again and fail where it is not what is committed, byte for byte",
   ),
@@ -48,8 +56,6 @@ see the same requests, engines and reports. Each policy is tried with each of it
 and goes on with the best of them; ours has none. The same flags give the same bytes on every machine.`;
 
 const FOLDER = join(import.meta.dirname, "results");
-const FILE = join(FOLDER, "policies.md");
-const PICTURE = join(FOLDER, "policies.svg");
 /** By then what tenants may save up at first is spent at twice the load. */
 const WARM_UP_MS = 12_000;
 const TUNING_SEED = 1_001;
@@ -59,7 +65,8 @@ const TUNING_LOADS = [1, 2] as const;
 /** A table as it is written, and its parts. */
 interface Made {
   readonly text: string;
-  readonly picture: string;
+  /** Absent where there are no loads to compare. */
+  readonly picture: string | undefined;
   readonly sections: readonly string[];
 }
 
@@ -71,30 +78,35 @@ function runBenchmark(flags: Flags): string {
   if (flags.check) return check(flags);
   const { text, picture } = make(flags);
   if (flags.write) {
-    writeFileSync(FILE, text);
-    writeFileSync(PICTURE, picture);
+    writeFileSync(join(FOLDER, `${flags.table}.md`), text);
+    if (picture !== undefined) writeFileSync(join(FOLDER, `${flags.table}.svg`), picture);
   }
   return text;
 }
 
 /** Makes what is committed again, by the command that it names; with `--only` these of its sections alone. */
-function check({ only, resume }: Flags): string {
+function check({ only, resume, table }: Flags): string {
   if (resume !== undefined) {
     throw new WrongUse("--check: Expected without --resume, which would check nothing");
   }
-  const committed = readFileSync(FILE, "utf8");
+  const file = join(FOLDER, `${table}.md`);
+  const committed = readFileSync(file, "utf8");
   const [, words] = /`npm run bench -- (.*) --write`/.exec(committed) ?? [];
-  if (words === undefined) throw new CommandFailure(`${FILE} does not say how it was made`);
+  if (words === undefined) throw new CommandFailure(`${file} does not say how it was made`);
   const { values } = parseWords(words.split(" "), FLAGS, 0);
   const { text, picture, sections } = make({ ...values, only: only ?? values.only });
   const isSame =
     only === undefined
-      ? committed === text && readFileSync(PICTURE, "utf8") === picture
+      ? committed === text && isCommitted(`${table}.svg`, picture)
       : sections.every((section) => committed.includes(section));
-  if (!isSame) throw new CommandFailure(`${FILE} comes out otherwise`);
+  if (!isSame) throw new CommandFailure(`${file} comes out otherwise`);
   return only === undefined
     ? "The committed table and its picture come out again, byte for byte"
     : "These sections of the committed table come out again, byte for byte";
+}
+
+function isCommitted(picture: string, made: string | undefined): boolean {
+  return made === undefined || readFileSync(join(FOLDER, picture), "utf8") === made;
 }
 
 function experimentsOf(measuredMs: number): Scenario[] {
@@ -123,7 +135,9 @@ function make(flags: Flags): Made {
     }),
   );
   const sections = [...rowsOf].map(([scenario, rows]) => sectionOf(scenario, rows).join("\n"));
+  const picture = pictureOf(rowsOf);
   const head = headOf(commandOf(flags), {
+    picture: picture === undefined ? undefined : `${flags.table}.svg`,
     tuned,
     tuningLoads: TUNING_LOADS,
     tuningSeed: TUNING_SEED,
@@ -133,7 +147,7 @@ function make(flags: Flags): Made {
   const left = leftOf(all.filter((scenario) => !chosen.includes(scenario)));
   return {
     text: [...head, ...summaryOf(rowsOf), ...sections, ...left, ""].join("\n"),
-    picture: pictureOf(rowsOf),
+    picture,
     sections,
   };
 }
@@ -143,19 +157,19 @@ function seedsOf({ id }: Scenario, { seeds, full, few }: Flags): number {
 }
 
 function chosenOf(all: readonly Scenario[], wanted: readonly string[] | undefined): Scenario[] {
-  const unknown = wanted?.find((id) => !all.some((scenario) => scenario.id === id));
-  if (unknown !== undefined) {
-    const names = all.map(({ id }) => id).join(", ");
-    throw new WrongUse(`Expected of ${names}, found "${unknown}"`);
-  }
+  requireKnown(
+    wanted,
+    all.map(({ id }) => id),
+  );
   return all.filter(({ id }) => wanted?.includes(id) ?? true);
 }
 
-function commandOf({ seeds, seconds, only, full, few }: Flags): string {
+function commandOf({ seeds, seconds, only, full, few, table }: Flags): string {
   return [
     `--seeds ${seeds} --seconds ${seconds}`,
     ...(full === undefined ? [] : [`--full ${full.join(",")} --few ${few}`]),
     ...(only === undefined ? [] : [`--only ${only.join(",")}`]),
+    ...(table === "policies" ? [] : [`--table ${table}`]),
   ].join(" ");
 }
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { EXIT_CODES, WrongUse } from "../cli/command.ts";
+import { EXIT_CODES } from "../cli/command.ts";
 import { flagSwitch, listFlag } from "../cli/flags.ts";
 import {
   admitsTheGuaranteedUnderLastingOverload,
@@ -32,6 +32,7 @@ import {
 import { servesLowerBands, sharesByWeight } from "../simulator/promises/sharing.ts";
 import { leavesNoReplicaEmpty } from "../simulator/promises/work-conservation.ts";
 import { describeMachine } from "./support/machine.ts";
+import { requireKnown } from "./support/require-known.ts";
 import { runProgram } from "./support/run-program.ts";
 
 const FLAGS = z.object({
@@ -132,10 +133,7 @@ function runBenchmark(flags: Flags): string {
 /** The tests of the promises named, or all. */
 function testsOf(only: readonly string[] | undefined): readonly Test[] {
   const names = [...new Set(TESTS.map(({ promise }) => nameOf(promise)))];
-  const unknown = only?.find((name) => !names.includes(name));
-  if (unknown !== undefined) {
-    throw new WrongUse(`Expected promises of ${names.join(", ")}, found ${unknown}`);
-  }
+  requireKnown(only, names);
   return TESTS.filter(({ promise }) => only?.includes(nameOf(promise)) ?? true);
 }
 

@@ -5,6 +5,7 @@ import { loadModel } from "../gpu-backend/engine/model/load-model.ts";
 import { BUNDLED_DRAFT, BUNDLED_MODEL } from "../gpu-backend/settings.ts";
 import { seededRandom } from "../src/base/random.ts";
 import { describeMachine } from "./support/machine.ts";
+import { requireKnown } from "./support/require-known.ts";
 import { runProgram } from "./support/run-program.ts";
 import { openDraftModel, openMachine } from "./techniques/bench-engine.ts";
 import { BATCHING } from "./techniques/batching.ts";
@@ -43,9 +44,20 @@ const NO_CURVE = { predictMs: () => Number.NaN };
 const WASM_WAYS = [{ name: "int8, wasm", precision: "int8", runtime: "wasm" }] as const;
 const WAYS = [...WASM_WAYS, { name: "f32, node", precision: "f32", runtime: "node" }] as const;
 
+const NAMES = [
+  ...[BATCHING, PAGING, PREFIX, CHUNKED_PREFILL, TIERS].map(nameOf),
+  "speculation",
+  "precision",
+];
+
 async function runBenchmark(flags: Flags): Promise<string> {
+  requireKnown(flags.only, NAMES);
+  requireKnown(
+    flags.on,
+    WAYS.map(({ runtime }) => runtime),
+  );
   // A section as soon as it is measured: all of them take most of an hour.
-  print(["# What each technique buys", "", "`npm run bench:techniques`", "", describeMachine()]);
+  print(["# What each technique buys", "", `\`${commandOf(flags)}\``, "", describeMachine()]);
   const random = seededRandom(SEED);
   const repeats = flags.quick ? QUICK_REPEATS : flags.repeats;
   const [model, draft] = await Promise.all([loadModel(BUNDLED_MODEL), loadModel(BUNDLED_DRAFT)]);
@@ -55,7 +67,10 @@ async function runBenchmark(flags: Flags): Promise<string> {
   )) {
     const common = { model, ...way, blockCount: BLOCK_COUNT, batchTokensMax: BATCH_TOKENS_MAX };
     const machine = await openMachine(name, common);
-    const other = await openMachine(`f32, ${way.runtime}`, { ...common, precision: "f32" });
+    const other =
+      way.precision === "int8"
+        ? await openMachine(`f32, ${way.runtime}`, { ...common, precision: "f32" })
+        : undefined;
     const draftModel = await openDraftModel({ model: draft, ...way, blockCount: BLOCK_COUNT });
     const all = [
       BATCHING,
@@ -64,16 +79,16 @@ async function runBenchmark(flags: Flags): Promise<string> {
       CHUNKED_PREFILL,
       speculationSection(draftModel),
       TIERS,
-      ...(way.precision === "int8" ? [precisionSection(other)] : []),
+      ...(other === undefined ? [] : [precisionSection(other)]),
     ];
-    const sections = all.filter(({ title }) => isWanted(title, flags.only));
+    const sections = all.filter((section) => flags.only?.includes(nameOf(section)) ?? true);
     const isPredicted = sections.some(({ predicts }) => predicts);
     const curve = isPredicted ? await measureStepCurve(machine) : NO_CURVE;
     for (const section of sections) {
       const rows = await section.measure({ machine, curve, repeats, random });
       print(["", ...toTable(section, name, rows)]);
     }
-    await Promise.all([machine.executor.close(), other.executor.close()]);
+    await Promise.all([machine.executor.close(), other?.executor.close()]);
   }
   return "";
 }
@@ -82,9 +97,18 @@ function print(lines: readonly string[]): void {
   process.stdout.write(`${lines.join("\n")}\n`);
 }
 
-function isWanted(title: string, only: readonly string[] | undefined): boolean {
-  const [word = ""] = title.toLowerCase().split(" ");
-  return only === undefined || only.includes(word);
+/** As a command line names it. */
+function nameOf({ title }: Pick<Section, "title">): string {
+  return title.toLowerCase().replace(/ .*/u, "");
+}
+
+function commandOf({ only, on, repeats, quick }: Flags): string {
+  return [
+    "npm run bench:techniques --",
+    ...(only === undefined ? [] : [`--only ${only.join(",")}`]),
+    ...(on === undefined ? [] : [`--on ${on.join(",")}`]),
+    quick ? "--quick" : `--repeats ${repeats}`,
+  ].join(" ");
 }
 
 function toTable(section: Section, machine: string, rows: readonly Row[]): string[] {

@@ -50,14 +50,17 @@ try {
 async function serve({ options, watchMemory }: EngineThreadInput): Promise<never> {
   const loaded = await load(options);
   const { executor } = loaded;
-  const draftModel = await loadDraftModel(options, { executor, tokenBytes: loaded.tokenBytes });
+  const draftModel = await loadDraftModel(options, {
+    vocabularyTokens: executor.vocabularyTokens,
+    tokenBytes: loaded.tokenBytes,
+  });
   const meter = new StepMeter(await warmUp(executor, monotonicNowMs));
   const kvTier =
     options.kvTiers &&
     openKvTiers(options.kvTiers, executor, {
       nowMs: monotonicNowMs,
       onArrived: (id) => loop.kvArrived(id),
-      onFault: (fault) => post({ kind: "note", note: `The KV tier on disk is given up: ${fault}` }),
+      onFault: (fault) => tellOperator(`The KV tier on disk is given up: ${fault}`),
     });
   const engine = new Engine(engineOptionsOf(options, { executor, meter, draftModel, kvTier }));
   let submissions = 0;
@@ -76,6 +79,7 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     nowMs: monotonicNowMs,
     publish: (events, atMs) =>
       post({ kind: "events", events, atMs, snapshot: snapshot(), ...prefixNews(engine) }),
+    onDraftsGivenUp: (reason) => tellOperator(`The draft model is given up: ${reason}`),
   });
   const compiler = compilerFor(executor, loaded.tokenBytes);
   const intake: ConstraintIntake = new ConstraintIntake(loop, compiler, executor.eosTokenIds);
@@ -260,6 +264,11 @@ function snapshotOf(
 function ownPort(): MessagePort {
   assert(parentPort !== null, "this is the program of a thread");
   return parentPort;
+}
+
+/** Says what the operator ought to know, while the engine goes on. */
+function tellOperator(note: string): void {
+  post({ kind: "note", note });
 }
 
 function post(message: EngineMessage): void {

@@ -3,7 +3,7 @@ import { DraftModel } from "./draft-model.ts";
 import type { Executor } from "./engine/executor/executor.ts";
 import { createOnnxExecutor } from "./engine/executor/onnx-executor.ts";
 import { createSamplingKernel } from "./engine/executor/sampling-kernel.ts";
-import { loadModel } from "./engine/model/load-model.ts";
+import { type LoadedModel, loadModel } from "./engine/model/load-model.ts";
 import { Sampler } from "./engine/sampler.ts";
 import { type TokenBytes, tokenBytesOf } from "./engine/tokenizer/token-bytes.ts";
 import { readTokenizerFile } from "./engine/tokenizer/tokenizer-files.ts";
@@ -11,9 +11,9 @@ import type { EngineThreadOptions } from "./thread-messages.ts";
 import { unaskedBlockCount } from "./unasked-block-count.ts";
 import { warmUp } from "./warm-up.ts";
 
-/** The model that is drafted for. */
-export interface Drafted {
-  readonly executor: Executor;
+/** What the model that is drafted for says its outputs in. */
+export interface ServedTokens {
+  readonly vocabularyTokens: number;
   readonly tokenBytes: TokenBytes;
 }
 
@@ -23,25 +23,41 @@ export interface Drafted {
  */
 export async function loadDraftModel(
   options: EngineThreadOptions,
-  served: Drafted,
+  served: ServedTokens,
 ): Promise<DraftModel | undefined> {
   const { draftModelDirectory: directory } = options.speculating;
   if (directory === undefined) return undefined;
   const model = await loadModel(directory);
-  const { vocabularyTokens } = model.config;
-  const tokenBytes = tokenBytesOf(await readTokenizerFile(directory));
-  if (
-    vocabularyTokens !== served.executor.vocabularyTokens ||
-    !areSame(tokenBytes, served.tokenBytes)
-  ) {
-    throw new Error(
-      `--draft-model: expected the vocabulary of the served model (${served.executor.vocabularyTokens} ` +
-        `tokens), found another one of ${vocabularyTokens} tokens in ${directory}`,
-    );
+  try {
+    await requireSameTokens(directory, model.config.vocabularyTokens, served);
+    const executor = await createDraftExecutor(model, options);
+    const { vocabularyTokens } = executor;
+    const sampler = new Sampler(vocabularyTokens, createSamplingKernel(vocabularyTokens));
+    const speed = await warmUp(executor, monotonicNowMs);
+    return new DraftModel({ executor, sampler, speed, nowMs: monotonicNowMs });
+  } finally {
+    model.close();
   }
+}
+
+async function requireSameTokens(
+  directory: string,
+  vocabularyTokens: number,
+  served: ServedTokens,
+): Promise<void> {
+  const { vocabularyTokens: expectedTokens } = served;
+  const tokenBytes = tokenBytesOf(await readTokenizerFile(directory));
+  if (vocabularyTokens === expectedTokens && tokenBytes.equals(served.tokenBytes)) return;
+  throw new Error(
+    `--draft-model: expected the vocabulary of the served model (${expectedTokens} ` +
+      `tokens), found another one of ${vocabularyTokens} tokens in ${directory}`,
+  );
+}
+
+function createDraftExecutor(model: LoadedModel, options: EngineThreadOptions): Promise<Executor> {
   const { precision, kvPrecision = precision } = options;
   const { runtime, blockTokens, batchTokensMax } = options;
-  const executor = await createOnnxExecutor({
+  return createOnnxExecutor({
     model,
     precision,
     kvPrecision,
@@ -49,15 +65,5 @@ export async function loadDraftModel(
     blockTokens,
     blockCount: unaskedBlockCount(model, { ...options, kvPrecision }, 1),
     batchTokensMax,
-  }).finally(() => model.close());
-  const sampler = new Sampler(vocabularyTokens, createSamplingKernel(vocabularyTokens));
-  const speed = await warmUp(executor, monotonicNowMs);
-  return new DraftModel({ executor, sampler, speed, nowMs: monotonicNowMs });
-}
-
-function areSame(a: TokenBytes, b: TokenBytes): boolean {
-  if (a.vocabularyTokens !== b.vocabularyTokens) return false;
-  return Array.from({ length: a.vocabularyTokens }, (_, id) => id).every((id) =>
-    Buffer.from(a.of(id)).equals(b.of(id)),
-  );
+  });
 }

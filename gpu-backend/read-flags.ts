@@ -11,6 +11,8 @@ export interface Flag {
 export interface GivenFlags {
   /** What each flag that takes an argument was given, or its default. */
   readonly texts: Readonly<Record<string, string>>;
+  /** Which of them it names itself. */
+  readonly given: ReadonlySet<string>;
   readonly switches: ReadonlySet<string>;
   readonly problems: readonly string[];
 }
@@ -39,6 +41,7 @@ export function readFlags(
   for (const [name, flag] of Object.entries(flags)) {
     if (flag.default !== undefined) texts[name] = flag.default;
   }
+  const given = new Set<string>();
   const switches = new Set<string>();
   const problems: string[] = [];
   for (const token of tokens) {
@@ -58,7 +61,8 @@ export function readFlags(
       problems.push(`--${token.name}: expected ${flag.argument} after it, found ${found}`);
     } else {
       texts[token.name] = token.value;
+      given.add(token.name);
     }
   }
-  return { texts, switches, problems };
+  return { texts, given, switches, problems };
 }

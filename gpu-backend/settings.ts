@@ -8,6 +8,7 @@ import { SPECULATION_MODES, type Speculating } from "./engine/speculation/specul
 import type { KvTierSettings } from "./kv-tiers/open-kv-tiers.ts";
 import { FLAGS, helpText, SECRET_VARIABLE } from "./flags.ts";
 import { type LocatedModel, locateModel } from "./model-store/hub-cache.ts";
+import type { GivenFlags } from "./read-flags.ts";
 import { readFlags } from "./read-flags.ts";
 
 /** What one engine is started with. */
@@ -108,18 +109,19 @@ export function parseSettings(
   argv: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,
 ): ParsedSettings {
-  const { texts, switches, problems } = readFlags(argv, FLAGS);
+  const flags = readFlags(argv, FLAGS);
+  const { texts, switches } = flags;
   if (switches.has("help")) return { kind: "help", text: helpText() };
   const secret = environment[SECRET_VARIABLE] || undefined;
   const values = FlagValues.safeParse(texts);
   const allProblems = [
-    ...problems,
+    ...flags.problems,
     ...(values.error?.issues ?? []).map((issue) => {
       const flag = String(issue.path[0]);
       return `--${flag}: expected ${issue.message}, found "${texts[flag] ?? ""}"`;
     }),
     ...problemsOfSecret(secret, texts),
-    ...problemsTogether(texts, switches),
+    ...problemsTogether(flags),
   ];
   const model = locateModel(values.data?.model ?? BUNDLED_MODEL, environment);
   if (model.kind === "missing") {
@@ -164,10 +166,7 @@ function isBundled(model: string | undefined): boolean {
   return model === undefined || resolve(model) === BUNDLED_MODEL;
 }
 
-function problemsTogether(
-  texts: Readonly<Record<string, string>>,
-  switches: ReadonlySet<string>,
-): string[] {
+function problemsTogether({ texts, given, switches }: GivenFlags): string[] {
   const problems: string[] = [];
   if (switches.has("no-chunked-prefill") && switches.has("keep-tbt")) {
     problems.push(
@@ -187,6 +186,9 @@ function problemsTogether(
   }
   if (texts["kv-disk"] !== undefined && texts["kv-host-mib"] === "0") {
     problems.push("--kv-disk: expected with --kv-host-mib, through which all of it comes back");
+  }
+  if (given.has("kv-disk-mib") && texts["kv-disk"] === undefined) {
+    problems.push("--kv-disk-mib: expected with --kv-disk, the folder that it bounds");
   }
   if (switches.has("no-prefix-cache") && texts["kv-host-mib"] !== "0") {
     problems.push(

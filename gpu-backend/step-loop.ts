@@ -6,6 +6,7 @@ import type { TurnedAway } from "./engine/plan.ts";
 import type { Executor } from "./engine/executor/executor.ts";
 import { createSamplingKernel } from "./engine/executor/sampling-kernel.ts";
 import type { GenerateRequest } from "./engine/generate-request.ts";
+import { messageOf } from "./engine/message-of.ts";
 import type { RowResult } from "./engine/row-result.ts";
 import { sampleBatch } from "./engine/sample-batch.ts";
 import { Sampler } from "./engine/sampler.ts";
@@ -24,6 +25,8 @@ export interface StepLoopOptions {
   readonly nowMs: () => number;
   /** Called after every step, and whenever something happened to a request in between. */
   readonly publish: (events: readonly EngineEvent[], atMs: number) => void;
+  /** Called once with the reason when the draft model is not asked any more. */
+  readonly onDraftsGivenUp: (reason: string) => void;
 }
 
 /**
@@ -128,15 +131,16 @@ export class StepLoop {
 
   /** A draft model that fails costs its drafts; one that does so again and again is not asked any more. */
   async #draft(): Promise<void> {
-    const { engine, draftModel } = this.#options;
+    const { engine, draftModel, onDraftsGivenUp } = this.#options;
     if (draftModel === undefined || this.#draftFailures >= DRAFT_FAILURES_MAX) return;
     const wishes = engine.draftWishes(draftModel.meter.model);
     if (wishes.length === 0) return;
     try {
       for (const [id, tokenIds] of await draftModel.draft(wishes)) engine.offerDrafts(id, tokenIds);
       this.#draftFailures = 0;
-    } catch {
+    } catch (error) {
       this.#draftFailures += 1;
+      if (this.#draftFailures === DRAFT_FAILURES_MAX) onDraftsGivenUp(messageOf(error));
     }
   }
 

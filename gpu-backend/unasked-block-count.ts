@@ -1,6 +1,6 @@
-import type { MemoryNeeds } from "./engine/executor/memory-plan.ts";
 import {
   embeddingValueBytesOf,
+  type MemoryNeeds,
   planMemory,
   poolRoomBytesOf,
 } from "./engine/executor/memory-plan.ts";

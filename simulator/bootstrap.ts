@@ -1,5 +1,6 @@
 import { assert } from "../src/base/assert.ts";
 import type { Random } from "../src/base/random.ts";
+import { meanOf, RESAMPLES, resampledFigures } from "./statistics.ts";
 
 /** What one seed showed: so many of so many requests. */
 export interface SeedShare {
@@ -15,7 +16,6 @@ export interface BootstrapOptions {
 }
 
 const LEVEL_RATIO = 0.95;
-const RESAMPLES = 2_000;
 
 /**
  * An upper bound on a share over seeds, by the percentile bootstrap (Efron, 1979). Seeds are drawn, not
@@ -39,9 +39,7 @@ export function shareUpperBound(seeds: readonly SeedShare[], options: BootstrapO
  * of a seed share cancels out, so far fewer seeds are needed than for two runs of different ones.
  */
 export function meanUpperBound(differences: readonly number[], options: BootstrapOptions): number {
-  return upperBound(differences, options, (drawn) => {
-    return drawn.reduce((sum, difference) => sum + difference, 0) / drawn.length;
-  });
+  return upperBound(differences, options, meanOf);
 }
 
 function upperBound<Sample>(
@@ -50,9 +48,9 @@ function upperBound<Sample>(
   statisticOf: (drawn: readonly Sample[]) => number,
 ): number {
   assert(samples.length > 0, "a bound needs a seed");
-  const statistics = Array.from({ length: resamples }, () =>
-    statisticOf(samples.map((sample) => samples[Math.floor(random() * samples.length)] ?? sample)),
-  ).toSorted((a, b) => a - b);
+  const statistics = resampledFigures(samples, statisticOf, { random, resamples }).toSorted(
+    (a, b) => a - b,
+  );
   if (statistics.some(Number.isNaN)) return NaN;
   const index = Math.min(resamples - 1, Math.ceil(levelRatio * resamples) - 1);
   return statistics[index] ?? Infinity;

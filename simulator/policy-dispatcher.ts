@@ -32,12 +32,6 @@ const REJECTION: Rejection = {
   promptTokens: undefined,
 };
 
-/** A request that waits until the policy names it. */
-interface Waiting {
-  readonly offer: Offer;
-  readonly request: PolicyRequest;
-}
-
 /** More do not wait: the pool's own bound. */
 const WAITING_MAX = 10_000;
 
@@ -49,7 +43,8 @@ export class PolicyDispatcher implements Dispatcher {
   readonly #random: Random;
   readonly #replicas = new Map<ReplicaId, KnownReplica>();
   readonly #leases = new Map<LeaseId, Lease>();
-  readonly #waiting = new Map<RequestId, Waiting>();
+  /** Who waits until the policy names it, in the order in which they came. */
+  readonly #waiting = new Map<RequestId, PolicyRequest>();
   #dispatched = 0;
 
   constructor(policy: Policy, world: World, listener: VerdictListener) {
@@ -86,14 +81,14 @@ export class PolicyDispatcher implements Dispatcher {
   }
 
   offer(offer: Offer): void {
-    const open = this.#openTo(offer);
+    const open = this.#openTo(offer.excludedReplicaIds);
     const request = policyRequestOf(offer, this.#world.nowMs);
     const verdict = this.#policy.choose(request, open.map(toPolicyReplica), this.#moment);
     if (verdict.kind === "wait" && this.#waiting.size < WAITING_MAX) {
-      this.#waiting.set(offer.requestId, { offer, request });
+      this.#waiting.set(offer.requestId, request);
       this.#attend();
     } else if (verdict.kind === "dispatch") {
-      this.#dispatch(offer.requestId, { request, replica: chosenOf(open, verdict.replicaIndex) });
+      this.#dispatch(request, chosenOf(open, verdict.replicaIndex));
     } else {
       this.#listener.rejected(offer.requestId, REJECTION);
     }
@@ -133,7 +128,7 @@ export class PolicyDispatcher implements Dispatcher {
     return { nowMs: this.#world.nowMs, random: this.#random };
   }
 
-  #openTo({ excludedReplicaIds }: Pick<Offer, "excludedReplicaIds">): KnownReplica[] {
+  #openTo(excludedReplicaIds: readonly ReplicaId[]): KnownReplica[] {
     return [...this.#replicas.values()].filter(
       ({ isConnected, replicaId }) => isConnected && !excludedReplicaIds.includes(replicaId),
     );
@@ -142,35 +137,32 @@ export class PolicyDispatcher implements Dispatcher {
   /** Lets the policy name who of those that wait goes now. */
   #attend(): void {
     while (this.#waiting.size > 0 && this.#policy.next !== undefined) {
-      const open = this.#openTo({ excludedReplicaIds: [] });
-      const waiting = [...this.#waiting.values()].map(({ request }) => request);
-      const next = this.#policy.next(waiting, open.map(toPolicyReplica), this.#moment);
+      const open = this.#openTo([]);
+      const replicas = open.map(toPolicyReplica);
+      const next = this.#policy.next(this.#waiting.values(), replicas, this.#moment);
       if (next === undefined) return;
-      const found = [...this.#waiting].find(([, { request }]) => request === next.request);
-      assert(found !== undefined, "a policy names one of those who wait");
-      this.#waiting.delete(found[0]);
-      const replica = chosenOf(open, next.replicaIndex);
-      this.#dispatch(found[0], { request: next.request, replica });
+      const isOneOfThem = this.#waiting.delete(next.request.requestId);
+      assert(isOneOfThem, "a policy names one of those who wait");
+      this.#dispatch(next.request, chosenOf(open, next.replicaIndex));
     }
   }
 
-  #dispatch(requestId: RequestId, lease: Lease): void {
-    const { replicaId } = lease.replica;
+  #dispatch(request: PolicyRequest, replica: KnownReplica): void {
+    const { replicaId } = replica;
     this.#dispatched += 1;
-    lease.replica.outstanding += 1;
+    replica.outstanding += 1;
     const leaseId = LeaseId.parse(`policy.${this.#dispatched}`);
-    this.#leases.set(leaseId, lease);
-    const queuedMs = Math.max(0, this.#world.nowMs - lease.request.arrivedAtMs);
+    this.#leases.set(leaseId, { request, replica });
     const dispatch: Dispatch = {
       replicaId,
       endpointUrl: replicaId,
       dispatch: leaseId,
-      queuedMs,
+      queuedMs: Math.max(0, this.#world.nowMs - request.arrivedAtMs),
       firstTokenBudgetMs: Infinity,
       forecast: { ttftMs: Infinity, tpotMs: Infinity },
       isInProfile: true,
     };
-    this.#listener.dispatched(requestId, leaseId, dispatch);
+    this.#listener.dispatched(request.requestId, leaseId, dispatch);
   }
 }
 

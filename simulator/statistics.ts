@@ -7,8 +7,13 @@ export interface Interval {
   readonly high: number;
 }
 
-const RESAMPLES = 2000;
+export const RESAMPLES = 2000;
 const TAIL_RATIO = 0.025;
+
+/** Returns the mean; `NaN` of nothing. */
+export function meanOf(samples: readonly number[]): number {
+  return samples.reduce((sum, sample) => sum + sample, 0) / samples.length;
+}
 
 /** Returns the value below which a share of the samples lies, interpolated between neighbours. */
 export function quantileOf(samples: readonly number[], ratio: number): number {
@@ -31,11 +36,20 @@ export function bootstrapInterval<Sample>(
   figureOf: (samples: readonly Sample[]) => number,
   random: Random,
 ): Interval {
-  assert(samples.length > 0, "an interval needs samples");
-  const figures = Array.from({ length: RESAMPLES }, () =>
+  const figures = resampledFigures(samples, figureOf, { random, resamples: RESAMPLES });
+  return { low: quantileOf(figures, TAIL_RATIO), high: quantileOf(figures, 1 - TAIL_RATIO) };
+}
+
+/** Returns a figure of samples drawn out of these with replacement, as many as there are, so many times. */
+export function resampledFigures<Sample>(
+  samples: readonly Sample[],
+  figureOf: (samples: readonly Sample[]) => number,
+  { random, resamples }: { readonly random: Random; readonly resamples: number },
+): number[] {
+  assert(samples.length > 0, "a figure needs samples");
+  return Array.from({ length: resamples }, () =>
     figureOf(samples.map(() => drawFrom(samples, random))),
   );
-  return { low: quantileOf(figures, TAIL_RATIO), high: quantileOf(figures, 1 - TAIL_RATIO) };
 }
 
 function drawFrom<Sample>(samples: readonly Sample[], random: Random): Sample {

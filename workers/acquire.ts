@@ -157,6 +157,7 @@ function toOffer(call: Call, excludedReplicaIds: readonly ReplicaId[], nowMs: nu
     tenantId: call.tenant.tenantId,
     modelId: target.model.modelId,
     replicaModelId: target.model.upstreamModel,
+    operation: call.operation.name,
     share: target.share,
     ...(overload !== undefined && { overload }),
     promptBytes: call.promptBytes,

@@ -53,7 +53,8 @@ export interface CheckedRequest {
   readonly target: CallTarget;
   /** What the tenant's overload ladder may ask instead. */
   readonly fallbacks: readonly Fallback[];
-  readonly promptCount: number;
+  /** It has one prompt, which came as text. */
+  readonly isOneText: boolean;
   /** Of all prompts. */
   readonly promptBytes: number;
   /** Of all prompts, as far as can be told without their tokenizer. */

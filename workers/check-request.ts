@@ -73,7 +73,7 @@ export async function checkRequest(
       answer: answerOf(body, operation, request.headers, tenant),
       settings: edge.settings,
     }),
-    promptCount: prompts.length,
+    isOneText: outline.prompts.length === 1 && outline.prompts[0]?.kind === "text",
     promptBytes: prompts.reduce((sum, { bytes }) => sum + bytes, 0),
     promptTokens: prompts.reduce((sum, { tokens }) => sum + tokens, 0),
     choiceCount: outline.choiceCount,

@@ -6,10 +6,10 @@ import { LazyTimer } from "./lazy-timer.ts";
 
 /** How patient a `ClientStream` is, and whom it tells that the client has left. */
 export interface ClientStreamOptions {
-  /** For so long the head waits for the first token. */
-  readonly headHoldMs: number;
-  /** After so long a silence a comment is written. */
-  readonly heartbeatMs: number;
+  /** For so long the head waits for the first token; 2 s when absent. */
+  readonly headHoldMs?: number;
+  /** After so long a silence a comment is written; 1 s when absent. */
+  readonly heartbeatMs?: number;
   /** What the head says beside the fixed headers; asked when it goes out. */
   readonly headers: () => Readonly<Record<string, string>>;
   readonly onClientGone: () => void;
@@ -23,6 +23,9 @@ export const STREAM_HEADERS = {
   "x-accel-buffering": "no",
 } as const;
 
+/** A failure within it still gets a status of its own; most first tokens come earlier. */
+const HEAD_HOLD_MS = 2_000;
+const HEARTBEAT_MS = 1_000;
 const KEEP_ALIVE = ": keep-alive\n\n";
 
 /**
@@ -35,6 +38,7 @@ export class ClientStream {
   /** The response, once its head is due. Rejects with a `GatewayError` when it failed before. */
   readonly response: Promise<Response>;
   readonly #options: ClientStreamOptions;
+  readonly #heartbeatMs: number;
   readonly #readable: ReadableStream<Uint8Array>;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #encoder = new TextEncoder();
@@ -46,6 +50,7 @@ export class ClientStream {
 
   constructor(options: ClientStreamOptions) {
     this.#options = options;
+    this.#heartbeatMs = options.heartbeatMs ?? HEARTBEAT_MS;
     const { readable, writable } = new IdentityTransformStream();
     this.#readable = readable;
     this.#writer = writable.getWriter();
@@ -53,7 +58,7 @@ export class ClientStream {
       this.#sendHead = resolve;
       this.#refuse = reject;
     });
-    this.#pulse.set(Date.now() + options.headHoldMs);
+    this.#pulse.set(Date.now() + (options.headHoldMs ?? HEAD_HOLD_MS));
   }
 
   /** Whether the client has not taken yet what was written last. */
@@ -104,7 +109,7 @@ export class ClientStream {
   #onPulse(): void {
     if (this.#state === "over") return;
     this.#open();
-    if (this.isBlocked) this.#pulse.set(Date.now() + this.#options.heartbeatMs);
+    if (this.isBlocked) this.#pulse.set(Date.now() + this.#heartbeatMs);
     else void this.#write(KEEP_ALIVE);
   }
 
@@ -119,7 +124,7 @@ export class ClientStream {
     } finally {
       this.#pendingWrites--;
     }
-    if (this.#state === "open") this.#pulse.set(Date.now() + this.#options.heartbeatMs);
+    if (this.#state === "open") this.#pulse.set(Date.now() + this.#heartbeatMs);
   }
 
   async #close(): Promise<void> {

@@ -18,7 +18,7 @@ import { PoolConfiguration } from "./pool-configuration.ts";
 import type { Acquired, Hedged } from "./pool-lease.ts";
 import { PoolLease } from "./pool-lease.ts";
 import { PoolMemory } from "./pool-memory.ts";
-import { poolOfUrl } from "./pool-of-url.ts";
+import { CLOSED_STATUS, poolOfUrl } from "./pool-of-url.ts";
 import { readReplicaFrame } from "./replica-frame.ts";
 import { ReplicaLinks } from "./replica-links.ts";
 import { settingsOf } from "./settings.ts";
@@ -131,7 +131,7 @@ export class PoolObject extends DurableObject<Env> {
     return true;
   }
 
-  /** Describes the pool as it is now, and what is wrong with the secret of its servers, if anything is. */
+  /** Describes the pool as it is now, and what is wrong with its secrets and the way to its servers, if anything is. */
   async status(poolId: PoolId): Promise<PoolStatus & { readonly secretFault?: string }> {
     const configuration = this.#configurationOf(poolId);
     await configuration.ensure();
@@ -162,7 +162,7 @@ export class PoolObject extends DurableObject<Env> {
     }
     const poolId = poolOfUrl(request.url);
     if (poolId === undefined) return new Response(null, { status: 404 });
-    if (this.#word.isClosed && !this.#isBusy) return new Response(null, { status: 423 });
+    if (this.#word.isClosed && !this.#isBusy) return new Response(null, { status: CLOSED_STATUS });
     const webSocket = this.#links.open(poolId, Date.now());
     return webSocket === undefined
       ? new Response(null, { status: 503 })

@@ -86,7 +86,7 @@ export function contextLengthProblem(found: {
 /** What a refusal is told by. */
 type RefusedRequest = Pick<
   CheckedRequest,
-  "operation" | "target" | "promise" | "isStreamed" | "promptCount"
+  "operation" | "target" | "promise" | "isStreamed" | "isOneText"
 >;
 
 /**
@@ -114,15 +114,17 @@ export function rejectionProblem(rejection: Rejection, request: RefusedRequest):
 }
 
 /**
- * The estimate alone refuses nobody; of what is refused it only names the better of two reasons.
- * Several prompts are estimated together, and each has a context of its own.
+ * The estimate alone refuses nobody; of what is refused it only names the better of two reasons, since
+ * what fits nowhere would be tried again in vain. Where nobody is there to count, that is the reason.
+ * Several prompts are estimated together, and each has a context of its own; what came as tokens has
+ * been counted.
  */
 function isOverlong(
   { reason, promptTokens = 0 }: Rejection,
-  { target, promptCount }: RefusedRequest,
+  { target, isOneText }: RefusedRequest,
 ): boolean {
-  const mayBeLength = reason === "unattainable" || reason === "infeasible";
-  return mayBeLength && promptCount === 1 && promptTokens >= target.model.contextTokens;
+  const isNobodyThere = reason === "no-replica" || reason === "closed";
+  return !isNobodyThere && isOneText && promptTokens >= target.model.contextTokens;
 }
 
 function unattainableProblem(

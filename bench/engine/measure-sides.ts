@@ -1,6 +1,6 @@
 import type { Sampling } from "../../gpu-backend/engine/generate-request.ts";
 import type { Random } from "../../src/base/random.ts";
-import { bootstrapInterval, type Interval, quantileOf } from "../../simulator/statistics.ts";
+import { type Figure, ratioOf } from "../support/ratio.ts";
 import { shuffle } from "../support/shuffle.ts";
 import { type EngineSide, GREEDY, PROMPT_SEQUENCE, type SideLimits, TOP_P } from "./engine-side.ts";
 
@@ -89,24 +89,17 @@ async function measure(run: () => Promise<number>): Promise<Speed> {
   return { perSecond: tokens / seconds, perCpuSecond: (tokens / (user + system)) * 1e6 };
 }
 
-/** How many times as fast as another one a side is, by CPU time: the median over repetitions. */
-export interface SpeedRatio extends Interval {
-  readonly median: number;
-}
-
-/** Compares neighbours in time, so that what slowed a whole repetition down cancels out. */
-export function ratioOf(
+/** How many times as fast as another one a side is, by CPU time. */
+export function speedRatioOf(
   side: readonly Speed[],
   other: readonly Speed[],
   random: Random,
-): SpeedRatio {
-  const ratios = side.map(
-    ({ perCpuSecond }, repeat) => perCpuSecond / (other[repeat]?.perCpuSecond ?? Number.NaN),
+): Figure {
+  const [above, below] = [side, other].map((speeds) =>
+    speeds.map(({ perCpuSecond }) => perCpuSecond),
   );
-  return { median: medianOf(ratios), ...bootstrapInterval(ratios, medianOf, random) };
+  return ratioOf(above ?? [], below ?? [], random);
 }
-
-const medianOf = (samples: readonly number[]) => quantileOf(samples, 0.5);
 
 /** Any text costs the same, so the tokens follow one another in a fixed order. */
 function promptOf(tokenCount: number): number[] {

@@ -1,3 +1,4 @@
+import { meanOf } from "../../simulator/statistics.ts";
 import { binomialInterval } from "../../src/slo/binomial.ts";
 import type { LiveRun, TenantFigures } from "./live-run.ts";
 
@@ -118,7 +119,7 @@ function comparison({ paced, simulated }: LiveResults): string[] {
   const rows = simulated.twice.flatMap((told, index) =>
     FIGURES.map(([name, read, digits]) => {
       const seen = paced.repeats.flatMap(({ tenants }) => tenants[index] ?? []).map(read);
-      const mean = seen.reduce((sum, value) => sum + value, 0) / seen.length;
+      const mean = meanOf(seen);
       const spread = Math.max(...seen) - Math.min(...seen);
       const off = Math.abs(read(told) - mean);
       const isWithin = off <= Math.max(TOLERANCE_RATIO * mean, spread);

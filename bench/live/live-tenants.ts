@@ -1,72 +1,51 @@
+import { fileURLToPath } from "node:url";
 import type { LoadTenant } from "../../cli/bench/load-tenant.ts";
-import { lengthTableOf } from "../../cli/plan/traffic-file.ts";
-import type { SloTargets } from "../../src/slo/targets.ts";
+import type { TokenRange } from "../../cli/bench/token-range.ts";
+import { plannedTenants, tenantsOfPool } from "../../cli/plan/planned-tenants.ts";
+import { keyHasher, requireConfigurationFile } from "../../cli/read-configuration.ts";
+import { assert } from "../../src/base/assert.ts";
 import { loadBasisOf } from "../../simulator/experiment.ts";
 import { requestRates } from "../../simulator/workloads/scenarios.ts";
-import { promised } from "../../simulator/workloads/tenant-mix.ts";
 import type { TenantProfile } from "../../simulator/workloads/tenant-profile.ts";
 import { PACED } from "./paced-profile.ts";
 
-/** A tenant of `sluice.live.yaml`, whose promises and shares these are, and what it asks for. */
-interface LiveTenant {
-  readonly name: string;
-  readonly weight: number;
-  readonly guaranteedRatio: number;
-  readonly ttftMs: number;
-  readonly tpotMs: number;
-  readonly prompt: readonly [number, number];
-  readonly output: readonly [number, number];
-}
+/** Who is served and what they are promised, live and simulated. */
+export const CONFIGURATION = new URL("./sluice.live.yaml", import.meta.url);
 
-/** In the file's order. Answers have 16 tokens or more, so that the gateway and the load judge pace alike. */
-const TENANTS: readonly LiveTenant[] = [
-  {
-    name: "tight",
-    weight: 2,
-    guaranteedRatio: 0.4,
-    ttftMs: 3_000,
-    tpotMs: 240,
-    prompt: [40, 120],
-    output: [16, 32],
-  },
-  {
-    name: "chat",
-    weight: 1,
-    guaranteedRatio: 0.2,
-    ttftMs: 6_000,
-    tpotMs: 300,
-    prompt: [80, 300],
-    output: [16, 48],
-  },
-  {
-    name: "bulk",
-    weight: 1,
-    guaranteedRatio: 0.2,
-    ttftMs: 20_000,
-    tpotMs: 600,
-    prompt: [200, 600],
-    output: [32, 64],
-  },
-];
+/** What its tenants ask for. Answers have 16 tokens or more, so that the gateway and the load judge pace alike. */
+const TOKENS: Readonly<
+  Record<string, { readonly prompt: TokenRange; readonly output: TokenRange }>
+> = {
+  tight: { prompt: { min: 40, max: 120 }, output: { min: 16, max: 32 } },
+  chat: { prompt: { min: 80, max: 300 }, output: { min: 16, max: 48 } },
+  bulk: { prompt: { min: 200, max: 600 }, output: { min: 32, max: 64 } },
+};
 
 export const REPLICAS = [PACED, PACED] as const;
 
-/** The same tenants as the simulator has them. */
-export const PROFILES: readonly TenantProfile[] = TENANTS.map((tenant) => ({
-  name: tenant.name,
-  share: { weight: tenant.weight, guaranteedRatio: tenant.guaranteedRatio, band: 0 },
-  targets: promised(tenant.ttftMs, tenant.tpotMs) satisfies SloTargets,
-  lengths: lengthTableOf({
-    rate: 1,
-    burstiness: 1,
-    shared_prompt: 0,
-    shared_prompts: 1,
-    prompt_tokens: rangeOf(tenant.prompt),
-    output_tokens: rangeOf(tenant.output),
-  }),
-  intervals: { kind: "poisson" },
-  prefixes: { groups: 1, promptRatio: 0 },
-}));
+const { configuration } = await requireConfigurationFile(fileURLToPath(CONFIGURATION), {
+  mode: "local",
+  hashKey: keyHasher("live"),
+});
+const TRAFFIC = new Map(
+  Object.entries(TOKENS).map(([name, { prompt, output }]) => [
+    name,
+    {
+      rate: 1,
+      prompt_tokens: prompt,
+      output_tokens: output,
+      burstiness: 1,
+      shared_prompt: 0,
+      shared_prompts: 1,
+    },
+  ]),
+);
+
+/** The tenants as the simulator has them, in the file's order. */
+export const PROFILES: readonly TenantProfile[] = plannedTenants(
+  tenantsOfPool(configuration, undefined).tenants,
+  TRAFFIC,
+).map(({ profile }) => profile);
 
 /**
  * The load by the core's own prices at which least outstanding just keeps the targets of 99 % of these requests
@@ -77,7 +56,7 @@ const SUSTAINABLE_RATIO = 2;
 /** Requests a second of each tenant at a load; 1 is what the pool just sustains. */
 export function ratesAt(loadRatio: number, factors: Readonly<Record<string, number>>): number[] {
   const exact = requestRates(loadBasisOf(REPLICAS), PROFILES);
-  return TENANTS.map(
+  return PROFILES.map(
     ({ name }) =>
       1000 * SUSTAINABLE_RATIO * loadRatio * (factors[name] ?? 1) * (exact.get(name) ?? 0),
   );
@@ -88,18 +67,18 @@ export function loadTenantsOf(
   keys: readonly (string | undefined)[],
   rates: readonly number[],
 ): LoadTenant[] {
-  return TENANTS.map(({ name, ttftMs, tpotMs, prompt, output }, index) => ({
-    name,
-    token: keys[index],
-    className: undefined,
-    weight: rates[index] ?? 0,
-    burstiness: 1,
-    promptTokens: rangeOf(prompt),
-    outputTokens: rangeOf(output),
-    goals: { ttft: ttftMs, tpot: tpotMs },
-  }));
-}
-
-function rangeOf([min, max]: readonly [number, number]) {
-  return { min, max };
+  return PROFILES.map(({ name, targets: { ttft, tpot } }, index) => {
+    const tokens = TOKENS[name];
+    assert(tokens !== undefined, "every profile is of one of these");
+    return {
+      name,
+      token: keys[index],
+      className: undefined,
+      weight: rates[index] ?? 0,
+      burstiness: 1,
+      promptTokens: tokens.prompt,
+      outputTokens: tokens.output,
+      goals: { ...(ttft && { ttft: ttft.limitMs }), ...(tpot && { tpot: tpot.limitMs }) },
+    };
+  });
 }

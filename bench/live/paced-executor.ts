@@ -91,6 +91,7 @@ export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<
     memoryPlan: {
       weightBytes: 0,
       embeddingBytes: 0,
+      runtimeCopyBytes: 0,
       kvPoolBytes: 0,
       kvPoolTokens: blockCount * blockTokens,
       scratchBytes: 0,

@@ -1,6 +1,6 @@
 import { assert } from "../../src/base/assert.ts";
 import type { Random } from "../../src/base/random.ts";
-import { bootstrapInterval, quantileOf } from "../../simulator/statistics.ts";
+import { bootstrapInterval, meanOf, quantileOf } from "../../simulator/statistics.ts";
 import type { Timing } from "./timed-request.ts";
 import type { Way } from "./ways.ts";
 
@@ -110,6 +110,3 @@ function namesOf([first]: readonly Round[]): readonly Name[] {
 }
 
 const nameOf = (name: Name) => (name === OURS ? OURS : `the ${name}`);
-
-const meanOf = (values: readonly number[]) =>
-  values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { CommandFailure } from "../../cli/command.ts";
 import type { Contender, RunLength, Scenario, SeedOutcome } from "./policy-run.ts";
 import { outcomeOf } from "./policy-run.ts";
-import { digestOfSources } from "./source-digest.ts";
+import { digestOfProgram } from "./source-digest.ts";
 
 const Counts = z.object({
   offered: z.number(),
@@ -19,18 +19,10 @@ const Kept = z.object({
   outcome: z.object({ tenants: z.array(Counts), goodCostRatio: z.number() }),
 });
 
-/** What every run depends on. */
-const WORLD = [
-  "bench/support/policy-run.ts",
-  "bench/support/policy-scenarios.ts",
-  "gpu-backend/engine",
-  "simulator/*.ts",
-  "simulator/policies",
-  "simulator/promises/small-pool.ts",
-  "simulator/workloads",
-  "src/base",
-  "src/slo",
-] as const;
+const RUN = "bench/support/policy-run.ts";
+const SCENARIOS = "bench/support/policy-scenarios.ts";
+/** Through it alone a run depends on the core. */
+const CORE = "simulator/pool-dispatcher.ts";
 
 /** What runs came to, on file where one is given: a long comparison may be made in several sittings. */
 export class KeptOutcomes {
@@ -38,8 +30,9 @@ export class KeptOutcomes {
   readonly #outcomes = new Map<string, SeedOutcome>();
   readonly #stopAtMs: number;
   /** A run is made again when what it depends on has changed. */
-  readonly #worldDigest = digestOfSources(WORLD);
-  readonly #coreDigest = digestOfSources(["src"]);
+  readonly #scenariosDigest = digestOfProgram(SCENARIOS, [CORE]);
+  readonly #policyDigest = digestOfProgram(RUN, [CORE]);
+  readonly #coreDigest = digestOfProgram(RUN);
   #made = 0;
 
   constructor(file: string | undefined, minutesMax: number) {
@@ -66,8 +59,8 @@ export class KeptOutcomes {
       at.seed,
       warmUpMs,
       measuredMs,
-      this.#worldDigest,
-      contender.policy === "sluice" ? this.#coreDigest : "",
+      this.#scenariosDigest,
+      contender.policy === "sluice" ? this.#coreDigest : this.#policyDigest,
     ].join("|");
     const known = this.#outcomes.get(key);
     if (known !== undefined) return known;

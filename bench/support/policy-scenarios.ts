@@ -1,16 +1,12 @@
 import type { ClientBehaviour } from "../../simulator/client.ts";
 import { PATIENT_CLIENTS } from "../../simulator/client.ts";
 import { slowed } from "../../simulator/hardware-profile.ts";
-import { loadBasisOf } from "../../simulator/experiment.ts";
-import { smallPool, THREE_TENANTS } from "../../simulator/promises/small-pool.ts";
-import type { LoadBasis } from "../../simulator/workloads/scenarios.ts";
+import { LASTS_MS, poolOf, smallPool, THREE_TENANTS } from "../../simulator/promises/small-pool.ts";
 import { noisyNeighbour, priceMixDrift, steady } from "../../simulator/workloads/scenarios.ts";
 import type { TenantProfile } from "../../simulator/workloads/tenant-profile.ts";
 import type { RunLength, Scenario } from "./policy-run.ts";
 
 const REPLICAS = 3;
-/** Longer than any run. */
-const LASTS_MS = 3_600_000;
 const THREE_TRIES: ClientBehaviour = { ...PATIENT_CLIENTS, retriesMax: 3 };
 
 export const LOADS = [0.5, 1, 1.5, 2, 3] as const;
@@ -78,13 +74,9 @@ function neighbours({ warmUpMs, measuredMs }: RunLength): Scenario[] {
 function brokenPools({ warmUpMs }: RunLength): Scenario[] {
   const always = { atMs: warmUpMs, forMs: LASTS_MS } as const;
   const four = smallPool(4);
-  const mixed = four.profiles.map((profile, index) => (index < 2 ? profile : slowed(profile, 2.5)));
-  const mixedBasis: LoadBasis = {
-    ...loadBasisOf(mixed),
-    capacityPerSecond:
-      (loadBasisOf(mixed).capacityPerSecond * four.basis.capacityPerSecond) /
-      loadBasisOf(four.profiles).capacityPerSecond,
-  };
+  const mixed = poolOf(
+    four.profiles.map((profile, index) => (index < 2 ? profile : slowed(profile, 2.5))),
+  );
   return [
     {
       id: "one-dies",
@@ -103,9 +95,8 @@ function brokenPools({ warmUpMs }: RunLength): Scenario[] {
     {
       id: "mixed",
       name: "mixed pool: two replicas 2.5 times slower than two others, at 0.9×",
-      profiles: mixed,
-      basis: mixedBasis,
-      workload: steady(mixedBasis, { loadRatio: 0.9, ...OF_THREE }),
+      ...mixed,
+      workload: steady(mixed.basis, { loadRatio: 0.9, ...OF_THREE }),
     },
   ];
 }
@@ -160,7 +151,7 @@ function retries(): Scenario[] {
 }
 
 function sizes(): Scenario[] {
-  return [8, 64].map((replicas) => {
+  return [8, 64, 512].map((replicas) => {
     const pool = smallPool(replicas);
     const workload = steady(pool.basis, { loadRatio: 2, ...OF_THREE });
     return { id: `pool-${replicas}`, name: `a pool of ${replicas}, at 2×`, ...pool, workload };

@@ -1,6 +1,6 @@
 import { svgChart } from "../../cli/report/svg-chart.ts";
 import { seededRandom } from "../../src/base/random.ts";
-import { bootstrapInterval } from "../../simulator/statistics.ts";
+import { bootstrapInterval, meanOf } from "../../simulator/statistics.ts";
 import { OURS } from "./policy-contenders.ts";
 import type { Contender, Scenario, SeedOutcome, TenantCounts } from "./policy-run.ts";
 import { keptRatio } from "./policy-run.ts";
@@ -34,6 +34,8 @@ export function isBetter(a: Row, b: Row): boolean {
 
 /** What all of it rests on. */
 interface TableBasis {
+  /** The file with the picture; absent where there is none. */
+  readonly picture: string | undefined;
   readonly tuned: readonly Contender[];
   readonly tuningLoads: readonly number[];
   readonly tuningSeed: number;
@@ -44,7 +46,7 @@ interface TableBasis {
 /** What the table says before its sections. */
 export function headOf(
   command: string,
-  { tuned, tuningLoads, tuningSeed, seconds, warmUpMs }: TableBasis,
+  { picture, tuned, tuningLoads, tuningSeed, seconds, warmUpMs }: TableBasis,
 ): string[] {
   const knobs = tuned.filter(({ knob }) => knob !== "").map(({ name, knob }) => `${name} ${knob}`);
   return [
@@ -52,8 +54,7 @@ export function headOf(
     "",
     `\`npm run bench -- ${command} --write\` made this; \`--check\` instead of \`--write\` makes it again, byte for byte.`,
     "",
-    "![good cost by load](policies.svg)",
-    "",
+    ...(picture === undefined ? [] : [`![good cost by load](${picture})`, ""]),
     `- Three small engines (\`simulator/promises/small-pool.ts\`), three tenants; each seed ${seconds} s behind ${warmUpMs / 1000} s of warm-up. 1× is what least outstanding just sustains.`,
     "- **good cost**: what requests that kept every target are worth, each by its own cost, as a part of all the pool's time; [95 % bootstrap interval over seeds].",
     "- **guaranteed work accepted**: of the work that was within a tenant's guarantee, reckoned from what it asked for alone and alike for all, how much of that tenant's was admitted.",
@@ -137,12 +138,13 @@ export function sectionOf(scenario: Scenario, rows: readonly Row[]): string[] {
   ];
 }
 
-/** All that were compared by load. */
-export function pictureOf(rowsOf: ReadonlyMap<Scenario, readonly Row[]>): string {
+/** All that were compared by load; `undefined` where there are not two loads. */
+export function pictureOf(rowsOf: ReadonlyMap<Scenario, readonly Row[]>): string | undefined {
   const byLoad = LOADS.flatMap((load) => {
     const found = [...rowsOf].find(([{ id }]) => id === loadOf(load).id);
     return found === undefined ? [] : [{ load, rows: found[1] }];
   });
+  if (byLoad.length < 2) return undefined;
   const names = byLoad[0]?.rows.map(({ contender }) => contender.name) ?? [];
   const { source } = svgChart({
     title: "Good cost by load",
@@ -195,10 +197,6 @@ function intervalOf(outcomes: readonly SeedOutcome[]): string {
   return `[${percent(low)}, ${percent(high)}]`;
 }
 
-function meanOf(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
 const byRank = (a: Row, b: Row) => (isBetter(a, b) ? -1 : isBetter(b, a) ? 1 : 0);
 
 function keptText({ acceptanceRatio }: Row): string {
@@ -214,7 +212,7 @@ export function leftOf(left: readonly Scenario[]): string[] {
   if (left.length === 0) return [];
   return [
     "",
-    "## Not run",
+    "## Not in this table",
     "",
     "`--only` left these out; without it they are made as well:",
     "",

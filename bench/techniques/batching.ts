@@ -1,6 +1,6 @@
 import { seededRandom } from "../../src/base/random.ts";
 import { aRequest, BenchEngine, cpuMsOf, type StepRecord } from "./bench-engine.ts";
-import { medianOf, ratioOf, show } from "./ratio.ts";
+import { medianOf, ratioOf, show } from "../support/ratio.ts";
 import type { Conditions, Row, Section } from "./section.ts";
 import { predictedMsOf } from "./step-curve.ts";
 import { takeTurns } from "./take-turns.ts";

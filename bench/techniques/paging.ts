@@ -1,6 +1,7 @@
 import { seededRandom } from "../../src/base/random.ts";
+import { meanOf } from "../../simulator/statistics.ts";
 import { aRequest, BenchEngine, BLOCK_TOKENS, cpuMsOf } from "./bench-engine.ts";
-import { medianOf, ratioOf, show } from "./ratio.ts";
+import { medianOf, ratioOf, show } from "../support/ratio.ts";
 import type { Conditions, Row, Section } from "./section.ts";
 import { takeTurns } from "./take-turns.ts";
 import { someLength, somePrompt } from "./workload.ts";
@@ -103,13 +104,10 @@ async function run(machine: Conditions["machine"], { isPaged }: Side): Promise<R
   const outputs = REQUESTS_ASKED.reduce((sum, { outputTokens }) => sum + outputTokens, 0);
   return {
     tokensPerSecond: (1000 * outputs) / cpuMsOf(steps),
-    running: mean(running),
-    wasteRatio: mean(wasteRatios),
+    running: meanOf(running),
+    wasteRatio: meanOf(wasteRatios),
   };
 }
-
-const mean = (values: readonly number[]) =>
-  values.reduce((sum, value) => sum + value, 0) / values.length;
 
 const runningOf = (runs: readonly Run[]) => runs.map((one) => one.running);
 const ratesOf = (runs: readonly Run[]) => runs.map((one) => one.tokensPerSecond);

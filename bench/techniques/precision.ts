@@ -1,5 +1,5 @@
 import { aRequest, BenchEngine, cpuMsOf, type Machine } from "./bench-engine.ts";
-import { ratioOf, show } from "./ratio.ts";
+import { ratioOf, show } from "../support/ratio.ts";
 import type { Conditions, Row, Section } from "./section.ts";
 import { takeTurns } from "./take-turns.ts";
 import { somePrompt } from "./workload.ts";
@@ -39,7 +39,7 @@ async function measure({ machine, repeats, random }: Conditions, other: Machine)
   for (const work of WORKS) {
     // oxlint-disable-next-line no-await-in-loop -- one at a time
     const samplesOf = await takeTurns([machine, other], { repeats, random }, async (side) =>
-      decodeMs(side, work),
+      workMs(side, work),
     );
     rows.push({
       what: work.name,
@@ -50,7 +50,7 @@ async function measure({ machine, repeats, random }: Conditions, other: Machine)
 }
 
 /** Of the steps that the work is about: prefill or decodes. */
-async function decodeMs(machine: Machine, work: Work): Promise<number> {
+async function workMs(machine: Machine, work: Work): Promise<number> {
   const bench = new BenchEngine(machine, { isForecast: false });
   for (let index = 0; index < work.batch; index += 1) {
     const promptTokens = somePrompt(work.promptTokens, index);

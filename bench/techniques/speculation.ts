@@ -4,7 +4,7 @@ import { loadTokenizer } from "../../gpu-backend/engine/tokenizer/tokenizer.ts";
 import { StepMeter } from "../../gpu-backend/engine/step-meter.ts";
 import { BUNDLED_MODEL } from "../../gpu-backend/settings.ts";
 import { aRequest, BenchEngine, cpuMsOf, type StepRecord, tokensIn } from "./bench-engine.ts";
-import { ratioOf, show } from "./ratio.ts";
+import { ratioOf, show } from "../support/ratio.ts";
 import type { Conditions, Row, Section } from "./section.ts";
 import { takeTurns } from "./take-turns.ts";
 

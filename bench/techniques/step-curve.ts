@@ -1,6 +1,6 @@
 import { StepModel, type StepForecast, type StepWork } from "../../src/step-cost/step-model.ts";
 import { aRequest, BenchEngine, type Machine, type StepRecord } from "./bench-engine.ts";
-import { medianOf } from "./ratio.ts";
+import { medianOf } from "../support/ratio.ts";
 import { somePrompt } from "./workload.ts";
 
 const BATCHES = [1, 2, 4, 8, 12, 16, 24];

@@ -7,7 +7,7 @@ import { DiskTier } from "../../gpu-backend/kv-tiers/disk-tier.ts";
 import { KvTiers } from "../../gpu-backend/kv-tiers/kv-tiers.ts";
 import { MemoryTier } from "../../gpu-backend/kv-tiers/memory-tier.ts";
 import { aRequest, BenchEngine, BLOCK_TOKENS, cpuNowMs, type Machine } from "./bench-engine.ts";
-import { medianOf, ratioOf, show } from "./ratio.ts";
+import { medianOf, ratioOf, show } from "../support/ratio.ts";
 import type { Conditions, Row, Section } from "./section.ts";
 import { takeTurns } from "./take-turns.ts";
 import { somePrompt } from "./workload.ts";

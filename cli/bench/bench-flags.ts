@@ -1,7 +1,9 @@
 import * as z from "zod";
 import { parseDurationMs } from "../../src/tenants/units.ts";
 import { countFlag, FLAG_HELP, flagSwitch } from "../flags.ts";
-import { parseTokenRange, PRESETS } from "./presets.ts";
+import { SERVER_FLAGS } from "../server-flags.ts";
+import { PRESETS } from "./presets.ts";
+import { TokenRange } from "./token-range.ts";
 
 const RATE_MAX = 100_000;
 
@@ -22,16 +24,6 @@ function duration(expected: string) {
   });
 }
 
-function tokens() {
-  return z.string().transform((text, context) => {
-    const range = parseTokenRange(text);
-    if (range !== undefined) return range;
-    const message = "Expected tokens such as 200 or 100..300";
-    context.issues.push({ code: "custom", message, input: text });
-    return z.NEVER;
-  });
-}
-
 /** Of no time at all nothing can come, and a timer of Node takes no more milliseconds than 31 bits hold. */
 function someTime() {
   return duration(DURATION).refine(
@@ -45,22 +37,11 @@ const DURATION = "Expected a duration such as 60s or 5m";
 const isRate = (rate: number) => rate > 0 && rate <= RATE_MAX;
 
 export const BENCH_FLAGS = z.object({
-  model: z.string().min(1).optional().register(FLAG_HELP, {
-    valueName: "NAME",
-    meaning: "The model to ask (the server's first)",
-  }),
+  ...SERVER_FLAGS,
   endpoint: z
     .enum(["chat", "completions"], "Expected chat or completions")
     .default("chat")
     .register(FLAG_HELP, { valueName: "NAME", meaning: "chat or completions (chat)" }),
-  "token-env": z
-    .string()
-    .regex(/^[A-Za-z_]\w*$/, "Expected the name of an environment variable")
-    .optional()
-    .register(FLAG_HELP, {
-      valueName: "NAME",
-      meaning: "The environment variable that holds the bearer token",
-    }),
   mix: z.string().min(1).optional().register(FLAG_HELP, {
     valueName: "FILE",
     meaning: "Several tenants, each with a key, a weight and lengths of its own: see below",
@@ -69,7 +50,7 @@ export const BENCH_FLAGS = z.object({
     .optional()
     .register(FLAG_HELP, { valueName: "N", meaning: "Requests a second, of all tenants (1)" }),
   burstiness: decimal("Expected a number above 0, or inf", (shape) => shape > 0)
-    .default(1)
+    .optional()
     .register(FLAG_HELP, {
       valueName: "N",
       meaning: "Shape of Gamma-distributed gaps: 1 is Poisson, 0.25 bursty, inf a beat (1)",
@@ -79,7 +60,7 @@ export const BENCH_FLAGS = z.object({
     meaning: "Play this trace instead (Azure, Mooncake, Bailian or VTC; .gz too)",
   }),
   speed: decimal("Expected a number above 0", (speed) => speed > 0 && speed < Infinity)
-    .default(1)
+    .optional()
     .register(FLAG_HELP, { valueName: "N", meaning: "Play the trace so many times as fast (1)" }),
   duration: someTime()
     .default(60_000)
@@ -93,11 +74,11 @@ export const BENCH_FLAGS = z.object({
     .enum(Object.keys(PRESETS), `Expected one of ${Object.keys(PRESETS).join(", ")}`)
     .optional()
     .register(FLAG_HELP, { valueName: "NAME", meaning: "Lengths or limits by name: see below" }),
-  "prompt-tokens": tokens().optional().register(FLAG_HELP, {
+  "prompt-tokens": TokenRange.optional().register(FLAG_HELP, {
     valueName: "N[..M]",
     meaning: "Length of prompts, drawn evenly (200)",
   }),
-  "output-tokens": tokens().optional().register(FLAG_HELP, {
+  "output-tokens": TokenRange.optional().register(FLAG_HELP, {
     valueName: "N[..M]",
     meaning: "Most tokens of answers, drawn evenly (64)",
   }),
@@ -134,7 +115,7 @@ export const BENCH_FLAGS = z.object({
       meaning: "Find the highest rate between these that keeps the goals, a run each",
     }),
   "sweep-target": decimal("Expected a share in 0.5 to 1", (share) => share >= 0.5 && share <= 1)
-    .default(0.99)
+    .optional()
     .register(FLAG_HELP, {
       valueName: "N",
       meaning: "The share of what is offered that has to be good (0.99)",

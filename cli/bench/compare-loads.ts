@@ -2,6 +2,7 @@ import type { Random } from "../../src/base/random.ts";
 import { seededRandom } from "../../src/base/random.ts";
 import type { Interval } from "../../simulator/statistics.ts";
 import { quantileOf } from "../../simulator/statistics.ts";
+import { BlockedRequests } from "./blocked-requests.ts";
 import type { LoadResult, RequestDetail } from "./load-result.ts";
 
 /** One figure of two results, and how sure their difference is. */
@@ -38,8 +39,7 @@ const FIGURE_NAMES = [
 
 /**
  * Compares two results tenant by tenant. Blocks of requests that followed each other are drawn, and not
- * single ones, since a burst or a stall is seen by all that are there: the root of their number each
- * (Künsch, 1989). That is how much the figures vary inside a run; it does not know how runs differ.
+ * single ones, since a burst or a stall is seen by all that are there (Künsch, 1989). That is how much the figures vary inside a run; it does not know how runs differ.
  */
 export function compareLoads(a: LoadResult, b: LoadResult, seed = 1): ComparedFigure[] {
   const random = seededRandom(seed);
@@ -49,8 +49,9 @@ export function compareLoads(a: LoadResult, b: LoadResult, seed = 1): ComparedFi
   return names.flatMap((tenant) => {
     const [ours, theirs] = [a, b].map((result) => requestsOf(result, tenant));
     if (!ours || !theirs || ours.length === 0 || theirs.length === 0) return [];
-    const [before, after] = [figuresOf(ours), figuresOf(theirs)];
-    const intervals = differenceIntervals(blocksOf(ours), blocksOf(theirs), random);
+    const [one, other] = [new BlockedRequests(ours), new BlockedRequests(theirs)];
+    const [before, after] = [one.figuresOf(one.whole), other.figuresOf(other.whole)];
+    const intervals = differenceIntervals(one, other, random);
     const areJudged = [a, b].map((result) => isJudged(result, tenant));
     return FIGURE_NAMES.map((figure, index) => {
       const isOfGoals = figure === FIGURE_NAMES[0];
@@ -75,9 +76,7 @@ const isShare = (figure: string) => figure.endsWith("%");
 const isJudged = ({ tenants }: LoadResult, tenant: string) =>
   tenants.some(({ name, goodput }) => name === tenant && goodput !== "");
 
-type Block = readonly RequestDetail[];
-
-/** Fewer than elsewhere: each of them sorts all requests. */
+/** Fewer than elsewhere: each of them passes all requests. */
 const RESAMPLES = 500;
 const TAIL_RATIO = 0.025;
 
@@ -85,14 +84,13 @@ const UNKNOWN: Interval = { low: NaN, high: NaN };
 
 /** Of each figure, each side being drawn from its own blocks. */
 function differenceIntervals(
-  ours: readonly Block[],
-  theirs: readonly Block[],
+  ours: BlockedRequests,
+  theirs: BlockedRequests,
   random: Random,
 ): Interval[] {
-  const drawn = (own: readonly Block[]) =>
-    own.flatMap(() => own[Math.floor(random() * own.length)] ?? []);
   const resampled = Array.from({ length: RESAMPLES }, () => {
-    const [before, after] = [figuresOf(drawn(ours)), figuresOf(drawn(theirs))];
+    const before = ours.figuresOf(ours.draw(random));
+    const after = theirs.figuresOf(theirs.draw(random));
     return after.map((figure, index) => figure - (before[index] ?? NaN));
   });
   return FIGURE_NAMES.map((_, index) => {
@@ -112,27 +110,5 @@ function requestsOf(result: LoadResult, tenant: string): RequestDetail[] {
     .toSorted((one, other) => one.due_s - other.due_s);
 }
 
-function blocksOf(requests: readonly RequestDetail[]): RequestDetail[][] {
-  const size = Math.max(1, Math.round(Math.sqrt(requests.length)));
-  return Array.from({ length: Math.ceil(requests.length / size) }, (_, block) =>
-    requests.slice(block * size, (block + 1) * size),
-  );
-}
-
-const admittedOf = (requests: Block) => requests.filter(({ ending }) => ending !== "refused");
-
-/** In the order of their names. */
-function figuresOf(requests: Block): number[] {
-  const share = (part: Block) => (100 * part.length) / requests.length;
-  const admitted = admittedOf(requests);
-  const latencies = (["ttft_ms", "tpot_ms", "e2el_ms"] as const).flatMap((metric) => {
-    if (admitted.length === 0) return [NaN, NaN];
-    const values = admitted.map((request) => request[metric] ?? Infinity);
-    return [0.5, 0.99].map((ratio) => quantileOf(values, ratio));
-  });
-  return [
-    share(requests.filter(({ good }) => good)),
-    share(requests.filter(({ ending }) => ending === "refused")),
-    ...latencies,
-  ];
-}
+const admittedOf = (requests: readonly RequestDetail[]) =>
+  requests.filter(({ ending }) => ending !== "refused");

@@ -3,9 +3,10 @@ import type { Random } from "../../src/base/random.ts";
 import { drawSeed, seededRandom } from "../../src/base/random.ts";
 import type { ArrivalSpec } from "../../simulator/workloads/arrival.ts";
 import { arrivalTimes } from "../../simulator/workloads/arrival-times.ts";
+import { intervalsOf } from "../../simulator/workloads/intervals.ts";
 import { TimeMerge } from "../../simulator/workloads/time-merge.ts";
 import type { LoadArrival, LoadTenant } from "./load-tenant.ts";
-import type { TokenRange } from "./presets.ts";
+import type { TokenRange } from "./token-range.ts";
 
 interface DrawOptions {
   readonly seed: number;
@@ -84,11 +85,11 @@ function instants(
 ): Iterable<number> {
   assert(burstiness > 0, "gaps have a shape");
   if (burstiness === Infinity) return beats(perSecond, random, untilMs);
-  const intervals =
-    burstiness === 1
-      ? ({ kind: "poisson" } as const)
-      : ({ kind: "gamma", cv: 1 / Math.sqrt(burstiness) } as const);
-  const process = { meanPerSecond: perSecond, intervals, rateShapes: [] };
+  const process = {
+    meanPerSecond: perSecond,
+    intervals: intervalsOf(burstiness),
+    rateShapes: [],
+  };
   return arrivalTimes(process, random, untilMs);
 }
 

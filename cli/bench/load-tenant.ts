@@ -1,5 +1,5 @@
 import type { Goals } from "./goals.ts";
-import type { TokenRange } from "./presets.ts";
+import type { TokenRange } from "./token-range.ts";
 
 /** One tenant of a load: by whose key it asks, how often and for what. */
 export interface LoadTenant {

@@ -1,4 +1,4 @@
-import { WrongUse } from "../command.ts";
+import { tokenIn } from "../server-flags.ts";
 import type { BenchFlags } from "./bench-flags.ts";
 import type { Goals } from "./goals.ts";
 import { parseGoals } from "./goals.ts";
@@ -7,6 +7,8 @@ import type { MixTenant } from "./mix-file.ts";
 import { readMix } from "./mix-file.ts";
 import { PRESETS } from "./presets.ts";
 
+/** Gaps of this shape are those of a Poisson process. */
+export const POISSON = 1;
 const PROMPT_TOKENS = { min: 200, max: 200 };
 const OUTPUT_TOKENS = { min: 64, max: 64 };
 
@@ -35,24 +37,14 @@ function toTenant(
   const ownGoals = own.goodput === undefined ? undefined : parseGoals(own.goodput);
   return {
     name,
-    token: tokenOf(own.key_env ?? flags["token-env"], environment),
+    token: tokenIn(own.key_env ?? flags["token-env"], environment),
     className: own.class,
     weight: own.weight,
-    burstiness: own.burstiness ?? flags.burstiness,
+    burstiness: own.burstiness ?? flags.burstiness ?? POISSON,
     promptTokens:
       own.prompt_tokens ?? flags["prompt-tokens"] ?? preset.promptTokens ?? PROMPT_TOKENS,
     outputTokens:
       own.output_tokens ?? flags["output-tokens"] ?? preset.outputTokens ?? OUTPUT_TOKENS,
     goals: ownGoals ?? from.goals ?? preset.goals ?? {},
   };
-}
-
-function tokenOf(
-  name: string | undefined,
-  environment: Readonly<Record<string, string | undefined>>,
-): string | undefined {
-  if (name === undefined) return undefined;
-  const token = environment[name] ?? "";
-  if (token === "") throw new WrongUse(`Expected ${name} in the environment`);
-  return token;
 }

@@ -1,33 +1,18 @@
-import { readFileSync } from "node:fs";
-import { parse } from "yaml";
 import * as z from "zod";
-import { CommandFailure, messageOf } from "../command.ts";
-import { parseTokenRange } from "./presets.ts";
-
-const Range = z.union([z.int(), z.string()]).transform((value, context) => {
-  const range = parseTokenRange(String(value));
-  if (range !== undefined) return range;
-  context.issues.push({
-    code: "custom",
-    message: "Expected tokens such as 200 or 100..300",
-    input: value,
-  });
-  return z.NEVER;
-});
+import { readYamlAs } from "../read-yaml-as.ts";
+import { VariableName } from "../server-flags.ts";
+import { TokenRange } from "./token-range.ts";
 
 const TENANTS_MAX = 1_000;
 
 const MixTenant = z.strictObject({
-  /** The environment variable with its key: keys do not belong into files. */
-  key_env: z
-    .string()
-    .regex(/^[A-Za-z_]\w*$/, "Expected the name of an environment variable")
-    .optional(),
+  /** The environment variable with its key. */
+  key_env: VariableName.optional(),
   class: z.string().min(1).max(64).optional(),
   weight: z.number().positive().default(1),
   burstiness: z.number().positive().optional(),
-  prompt_tokens: Range.optional(),
-  output_tokens: Range.optional(),
+  prompt_tokens: TokenRange.optional(),
+  output_tokens: TokenRange.optional(),
   goodput: z.string().optional(),
 });
 
@@ -44,16 +29,5 @@ export type MixTenant = z.output<typeof MixTenant>;
 
 /** Reads the tenants of a load from a file. Throws a `CommandFailure` that names all that is wrong with it. */
 export function readMix(file: string): ReadonlyMap<string, MixTenant> {
-  let document: unknown;
-  try {
-    document = parse(readFileSync(file, "utf8"));
-  } catch (error) {
-    throw new CommandFailure(`${file}: ${messageOf(error)}`);
-  }
-  const mix = MixFile.safeParse(document);
-  if (mix.success) return new Map(Object.entries(mix.data.tenants));
-  const faults = mix.error.issues.map(
-    ({ path, message }) => `${file}: ${path.join(".")}: ${message}`,
-  );
-  throw new CommandFailure(faults.join("\n"));
+  return new Map(Object.entries(readYamlAs(file, MixFile).tenants));
 }

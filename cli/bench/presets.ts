@@ -1,10 +1,5 @@
 import type { Goals } from "./goals.ts";
-
-/** Bounds of a uniform draw, both allowed. */
-export interface TokenRange {
-  readonly min: number;
-  readonly max: number;
-}
+import type { TokenRange } from "./token-range.ts";
 
 /** What is asked for where nothing else says so. */
 interface Preset {
@@ -32,14 +27,3 @@ export const PRESETS: Readonly<Record<string, Preset>> = {
   "mlperf-mixtral-8x7b": { goals: { ttft: 2000, tpot: 200 } },
   "mlperf-deepseek-r1": { goals: { ttft: 2000, tpot: 80 } },
 };
-
-const RANGE = /^(\d{1,7})(?:\.\.(\d{1,7}))?$/;
-
-/** Reads `200` or `100..300`; undefined for anything else. */
-export function parseTokenRange(text: string): TokenRange | undefined {
-  const match = RANGE.exec(text);
-  if (match === null) return undefined;
-  const min = Number(match[1]);
-  const max = Number(match[2] ?? match[1]);
-  return min >= 1 && max >= min ? { min, max } : undefined;
-}

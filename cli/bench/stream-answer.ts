@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { Agent as HttpAgent, request as httpRequest, STATUS_CODES } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import * as z from "zod";
+import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
 import { SseDecoder } from "../../src/protocol/sse.ts";
 import { carriesOutput, UpstreamChunk } from "../../src/protocol/upstream-answer.ts";
 import { messageOf } from "../command.ts";
@@ -64,11 +65,11 @@ export class AnswerStreams {
     signal.addEventListener("abort", onStop, { once: true });
     const timer = setTimeout(onStop, this.#server.answerMsMax);
     try {
-      return withoutToken(await this.#open(asked, onOutput, stopped.signal), asked.token);
+      return forPeople(await this.#open(asked, onOutput, stopped.signal), asked.token);
     } catch (error) {
       if (signal.aborted) return { kind: "cancelled" };
       const reason = stopped.signal.aborted ? "no whole answer in time" : messageOf(error);
-      return { kind: "failed", reason: shorten(reason) };
+      return forPeople({ kind: "failed", reason }, asked.token);
     } finally {
       clearTimeout(timer);
       signal.removeEventListener("abort", onStop);
@@ -199,7 +200,7 @@ function headersOf({ token, className }: AskedAnswer, body: string) {
     "content-type": "application/json",
     "content-length": Buffer.byteLength(body),
     ...(token !== undefined && { authorization: `Bearer ${token}` }),
-    ...(className !== undefined && { "x-sluice-class": className }),
+    ...(className !== undefined && { [CLIENT_HEADERS.className]: className }),
   };
 }
 
@@ -221,9 +222,9 @@ function readRefusal(response: IncomingMessage, resolve: (end: AnswerEnd) => voi
       const name = code ?? type ?? STATUS_CODES[status] ?? "";
       resolve({
         kind: "failed",
-        reason: shorten(`${status} ${name}`.trim()),
+        reason: `${status} ${name}`.trim(),
         status,
-        ...(said?.message !== undefined && { message: shorten(said.message) }),
+        ...(said?.message !== undefined && { message: said.message }),
       });
     }
   });
@@ -231,17 +232,21 @@ function readRefusal(response: IncomingMessage, resolve: (end: AnswerEnd) => voi
 
 /** The answer began well. */
 function failedWithin(reason: string): AnswerEnd {
-  return { kind: "failed", reason: shorten(reason), status: 200 };
+  return { kind: "failed", reason, status: 200 };
 }
 
-/** Some servers tell the key that they refuse. */
-function withoutToken(end: AnswerEnd, token: string | undefined): AnswerEnd {
-  if (end.kind !== "failed" || token === undefined) return end;
-  const { message, ...rest } = end;
+/** Makes what a server says fit to be shown: some tell the key that they refuse. */
+function forPeople(end: AnswerEnd, token: string | undefined): AnswerEnd {
+  const cleaned = (text: string) =>
+    // The key first: half of one would not be found any more.
+    shorten(token === undefined ? text : text.replaceAll(token, "…"));
+  if (end.kind === "refused") return { ...end, code: end.code && cleaned(end.code) };
+  if (end.kind !== "failed") return end;
+  const { reason, message } = end;
   return {
-    ...rest,
-    reason: end.reason.replaceAll(token, "…"),
-    ...(message !== undefined && { message: message.replaceAll(token, "…") }),
+    ...end,
+    reason: cleaned(reason),
+    ...(message !== undefined && { message: cleaned(message) }),
   };
 }
 

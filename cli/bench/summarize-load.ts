@@ -1,4 +1,4 @@
-import { quantileOf } from "../../simulator/statistics.ts";
+import { meanOf, quantileOf } from "../../simulator/statistics.ts";
 import { binomialInterval } from "../../src/slo/binomial.ts";
 import type { CountedRequest, GapSums, RequestSpan } from "./load-tally.ts";
 import { goalsText, hasGoals } from "./goals.ts";
@@ -152,8 +152,4 @@ function toDetail(request: CountedRequest): RequestDetail {
     ending: request.ending,
     good: request.isGood,
   };
-}
-
-function meanOf(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

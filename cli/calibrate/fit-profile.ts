@@ -1,4 +1,5 @@
 import type { HardwareProfile } from "../../simulator/hardware-profile.ts";
+import { meanOf, quantileOf } from "../../simulator/statistics.ts";
 import { stepTimeMs } from "../../simulator/step-time.ts";
 import { CommandFailure } from "../command.ts";
 import type { DecodePoint, EngineLimits, EnginePoint, PrefillPoint } from "./engine-point.ts";
@@ -50,7 +51,13 @@ export function fitProfile(
     attendedPairMs,
     launchMs,
     sequenceMs,
-    noiseRatio: Math.min(NOISE_RATIO_MAX, medianOf(decodes.map(({ noiseRatio }) => noiseRatio))),
+    noiseRatio: Math.min(
+      NOISE_RATIO_MAX,
+      quantileOf(
+        decodes.map(({ noiseRatio }) => noiseRatio),
+        0.5,
+      ),
+    ),
     ...STALLS,
     blockTokens: BLOCK_TOKENS,
     blockCount: Math.max(1, Math.floor(limits.kvTokens / BLOCK_TOKENS)),
@@ -67,7 +74,7 @@ export function fitProfile(
   return {
     profile,
     points: told,
-    meanErrorRatio: errors.reduce((sum, error) => sum + error, 0) / errors.length,
+    meanErrorRatio: meanOf(errors),
     worstErrorRatio: Math.max(...errors),
   };
 }
@@ -126,8 +133,3 @@ function workOf(point: EnginePoint) {
 }
 
 const pairsOf = (tokens: number) => (tokens * (tokens + 1)) / 2;
-
-function medianOf(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? 0;
-}

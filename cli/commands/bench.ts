@@ -1,5 +1,3 @@
-import { writeFileSync } from "node:fs";
-import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
 import { readTrace } from "../read-trace.ts";
 import type { BenchFlags } from "../bench/bench-flags.ts";
 import { BENCH_FLAGS, joinGoals, warmUpMsOf } from "../bench/bench-flags.ts";
@@ -8,7 +6,7 @@ import { hasGoals } from "../bench/goals.ts";
 import { drawArrivals, playTrace } from "../bench/load-arrivals.ts";
 import { loadPage, sweepPage } from "../bench/load-page.ts";
 import type { LoadResult } from "../bench/load-result.ts";
-import { loadTenantsOf } from "../bench/load-tenants-of.ts";
+import { loadTenantsOf, POISSON } from "../bench/load-tenants-of.ts";
 import type { LoadTenant } from "../bench/load-tenant.ts";
 import type { LoadProgress } from "../bench/measure-load.ts";
 import { measureLoad } from "../bench/measure-load.ts";
@@ -23,15 +21,18 @@ import type { RateSweep } from "../bench/sweep-rates.ts";
 import { sweepRates } from "../bench/sweep-rates.ts";
 import { WALL_CLOCK } from "../bench/wall-clock.ts";
 import type { Command, Terminal } from "../command.ts";
-import { CommandFailure, EXIT_CODES, messageOf, WrongUse } from "../command.ts";
+import { EXIT_CODES, WrongUse } from "../command.ts";
 import { parseWords, toHelpLines } from "../flags.ts";
 import { onInterrupt } from "../on-interrupt.ts";
+import { requireWritable, writeResult } from "../result-file.ts";
+import { requireServerUrl } from "../server-flags.ts";
 import { toColumns } from "../verbs.ts";
 
 /** What is kept of each takes some 200 bytes. */
 const REQUESTS_MAX = 500_000;
 const PROGRESS_EVERY_MS = 5_000;
 const DEFAULT_RATE = 1;
+const SWEEP_TARGET = 0.99;
 
 /** `sluice bench`: measures a server under load. */
 export const benchCommand: Command = {
@@ -70,9 +71,10 @@ async function runCompare(words: readonly string[], terminal: Terminal): Promise
 
 async function runBench(words: readonly string[], terminal: Terminal): Promise<number> {
   const { values: flags, positionals } = parseWords(joinGoals(words), BENCH_FLAGS, 1);
-  const baseUrl = urlOf(positionals[0]);
+  const baseUrl = requireServerUrl(positionals[0]);
   const tenants = loadTenantsOf(flags, process.env);
   requireSense(flags, tenants);
+  for (const file of [flags.out, flags.html]) if (file !== undefined) requireWritable(file);
   const token = tenants[0]?.token;
   const model = flags.model ?? (await firstModelOf({ baseUrl, token }));
   const server = {
@@ -121,7 +123,7 @@ async function tellSweep(bench: Bench): Promise<number> {
   const sweep = await sweepRates({
     from,
     to,
-    target: flags["sweep-target"],
+    target: flags["sweep-target"] ?? SWEEP_TARGET,
     signal,
     run: async (rate) => {
       const result = await runOnce(bench, rate);
@@ -150,7 +152,7 @@ async function runOnce(bench: Bench, rate: number): Promise<LoadResult> {
       trace === undefined
         ? drawArrivals(tenants, draw)
         : playTrace(readTrace(trace, { requestsMax: REQUESTS_MAX }), tenants, {
-            speed: flags.speed,
+            speed: flags.speed ?? 1,
             durationMs: flags.duration,
           }),
     clock: WALL_CLOCK,
@@ -174,7 +176,7 @@ async function runOnce(bench: Bench, rate: number): Promise<LoadResult> {
       model,
       endpoint: flags.endpoint,
       ratePerSecond: trace === undefined ? rate : undefined,
-      burstiness: flags.burstiness,
+      burstiness: flags.burstiness ?? POISSON,
       concurrencyMax: flags["max-concurrency"],
       seed: flags.seed,
     },
@@ -221,28 +223,13 @@ function sweepNoteOf({ client, failed, rejected, failures }: LoadResult): string
   return notes.join("; ");
 }
 
-function writeResult(file: string, text: string): void {
-  try {
-    writeFileSync(file, text);
-  } catch (error) {
-    throw new CommandFailure(`${file}: ${messageOf(error)}`);
-  }
-}
-
-function urlOf(text: string | undefined): string {
-  if (text === undefined) throw new WrongUse("Expected the URL of the server");
-  const url = normalizeApiUrl(text);
-  if (url === undefined)
-    throw new WrongUse(`Expected a URL such as http://10.0.0.7:8000, found "${text}"`);
-  return url;
-}
-
 function requireSense(flags: BenchFlags, tenants: readonly LoadTenant[]): void {
   if (warmUpMsOf(flags) >= flags.duration)
     throw new WrongUse("--warm-up: Expected less than --duration");
   if (flags.trace !== undefined && (flags.rate !== undefined || flags.sweep !== undefined)) {
     throw new WrongUse("--trace: Expected without --rate and --sweep; --speed makes it faster");
   }
+  requireCompany(flags);
   if (flags.rate !== undefined && flags.sweep !== undefined) {
     throw new WrongUse("--sweep: Expected without --rate");
   }
@@ -255,6 +242,25 @@ function requireSense(flags: BenchFlags, tenants: readonly LoadTenant[]): void {
     throw new WrongUse(
       `Expected at most ${REQUESTS_MAX} requests, found about ${Math.round(requests)}`,
     );
+  }
+}
+
+/** What would change nothing was meant otherwise. */
+function requireCompany(flags: BenchFlags): void {
+  if (flags.trace !== undefined) {
+    const own = (["burstiness", "prompt-tokens", "output-tokens"] as const).find(
+      (name) => flags[name] !== undefined,
+    );
+    if (own !== undefined)
+      throw new WrongUse(`--${own}: Expected without --trace, which has its own`);
+  } else if (flags.speed !== undefined) {
+    throw new WrongUse("--speed: Expected with --trace, which it makes faster");
+  }
+  if (flags["sweep-target"] !== undefined && flags.sweep === undefined) {
+    throw new WrongUse("--sweep-target: Expected with --sweep, which looks for it");
+  }
+  if (flags["save-detailed"] && flags.out === undefined && !flags.json) {
+    throw new WrongUse("--save-detailed: Expected with --out or --json, which has the details");
   }
 }
 

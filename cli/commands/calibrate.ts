@@ -1,6 +1,4 @@
-import { writeFileSync } from "node:fs";
 import * as z from "zod";
-import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
 import { quantileOf } from "../../simulator/statistics.ts";
 import { AnswerStreams } from "../bench/stream-answer.ts";
 import { WALL_CLOCK } from "../bench/wall-clock.ts";
@@ -11,13 +9,14 @@ import { measureEngine } from "../calibrate/measure-engine.ts";
 import { probeEngine } from "../calibrate/probe-engine.ts";
 import { pointText, reportProfile } from "../calibrate/report-profile.ts";
 import type { Command, Terminal } from "../command.ts";
-import { CommandFailure, EXIT_CODES, messageOf, WrongUse } from "../command.ts";
+import { CommandFailure, EXIT_CODES, WrongUse } from "../command.ts";
 import type { ServerAccess } from "../doctor/ask-server.ts";
 import { askServer } from "../doctor/ask-server.ts";
 import { examineServer } from "../doctor/examine-server.ts";
 import { countFlag, FLAG_HELP, parseWords, toHelpLines, wholeNumber } from "../flags.ts";
 import { onInterrupt } from "../on-interrupt.ts";
-import { requireWritable } from "../require-writable.ts";
+import { requireWritable, writeResult } from "../result-file.ts";
+import { requireServerUrl, SERVER_FLAGS, tokenIn } from "../server-flags.ts";
 
 const TOKENS_MAX = 100_000_000;
 const CONTEXT_TOKENS = 8_192;
@@ -46,18 +45,7 @@ const FLAGS = z.object({
       valueName: "N",
       meaning: `Longest context (as it says, or ${CONTEXT_TOKENS})`,
     }),
-  model: z.string().min(1).optional().register(FLAG_HELP, {
-    valueName: "NAME",
-    meaning: "The model to ask (the server's first)",
-  }),
-  "token-env": z
-    .string()
-    .regex(/^[A-Za-z_]\w*$/, "Expected the name of an environment variable")
-    .optional()
-    .register(FLAG_HELP, {
-      valueName: "NAME",
-      meaning: "The environment variable that holds the bearer token",
-    }),
+  ...SERVER_FLAGS,
   name: z.string().min(1).max(200).optional().register(FLAG_HELP, {
     valueName: "NAME",
     meaning: "What to call the profile (the model's name)",
@@ -88,7 +76,10 @@ same, with a warning.`,
 
 async function runCalibrate(words: readonly string[], terminal: Terminal): Promise<number> {
   const { values: flags, positionals } = parseWords(words, FLAGS, 1);
-  const access = accessOf(positionals[0], flags);
+  const access = {
+    baseUrl: requireServerUrl(positionals[0], "engine"),
+    token: tokenIn(flags["token-env"], process.env),
+  };
   const kvTokens = flags["kv-tokens"];
   if (kvTokens === undefined) throw new WrongUse("Expected --kv-tokens");
   if (flags.out !== undefined) requireWritable(flags.out);
@@ -134,20 +125,6 @@ async function measure(
   }
 }
 
-function accessOf(text: string | undefined, flags: Flags): ServerAccess {
-  if (text === undefined) throw new WrongUse("Expected the URL of the engine");
-  const baseUrl = normalizeApiUrl(text);
-  if (baseUrl === undefined) {
-    throw new WrongUse(`Expected a URL such as http://10.0.0.7:8000, found "${text}"`);
-  }
-  const name = flags["token-env"];
-  const token = name === undefined ? undefined : process.env[name];
-  if (name !== undefined && token === undefined) {
-    throw new CommandFailure(`The environment has no ${name}`);
-  }
-  return { baseUrl, token };
-}
-
 async function findModel(access: ServerAccess, flags: Flags) {
   const options = { asksAnswer: false, modelId: undefined };
   const { models, trouble } = await examineServer(access, options);
@@ -178,11 +155,7 @@ function tell(fitted: FittedProfile, out: string | undefined, terminal: Terminal
     terminal.print(json);
     for (const line of report) terminal.complain(line);
   } else {
-    try {
-      writeFileSync(out, `${json}\n`);
-    } catch (error) {
-      throw new CommandFailure(`${out}: ${messageOf(error)}`);
-    }
+    writeResult(out, `${json}\n`);
     for (const line of report) terminal.print(line);
   }
   const { meanErrorRatio, worstErrorRatio } = fitted;

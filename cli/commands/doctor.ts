@@ -1,27 +1,16 @@
 import * as z from "zod";
-import { normalizeApiUrl } from "../../src/tenants/endpoint-url.ts";
 import { fetchStatus } from "../admin-client.ts";
 import type { Command, Terminal } from "../command.ts";
 import { CommandFailure, EXIT_CODES, WrongUse } from "../command.ts";
 import { examineServer } from "../doctor/examine-server.ts";
 import { reportServer, snippetOf } from "../doctor/report-server.ts";
-import { FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
+import { flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 import { findLocalRun } from "../run-file.ts";
+import { requireServerUrl, SERVER_FLAGS, tokenIn } from "../server-flags.ts";
 
 const FLAGS = z.object({
   ask: flagSwitch("Ask it for one short answer as well, which costs it a few tokens"),
-  model: z.string().min(1).optional().register(FLAG_HELP, {
-    valueName: "NAME",
-    meaning: "The model to ask, by its own name (its first)",
-  }),
-  "token-env": z
-    .string()
-    .regex(/^[A-Za-z_]\w*$/, "Expected the name of an environment variable")
-    .optional()
-    .register(FLAG_HELP, {
-      valueName: "NAME",
-      meaning: "The environment variable that holds its bearer token",
-    }),
+  ...SERVER_FLAGS,
   local: flagSwitch('Give an engine that "sluice up" runs in this folder its token'),
   json: flagSwitch("Print the findings as one JSON object"),
 });
@@ -42,18 +31,13 @@ ${toHelpLines(FLAGS)}`,
 
 async function runDoctor(words: readonly string[], terminal: Terminal): Promise<number> {
   const { values: flags, positionals } = parseWords(words, FLAGS, 1);
-  const [text] = positionals;
-  if (text === undefined) throw new WrongUse("Expected the URL of the server");
-  const baseUrl = normalizeApiUrl(text);
-  if (baseUrl === undefined) {
-    throw new WrongUse(`Expected a URL such as http://10.0.0.7:8000, found "${text}"`);
-  }
+  const baseUrl = requireServerUrl(positionals[0]);
   if (flags.model !== undefined && !flags.ask) {
     throw new WrongUse("Expected --ask with --model: without it no model is asked");
   }
   const engineToken = flags.local ? await localEngineToken(baseUrl) : undefined;
   const findings = await examineServer(
-    { baseUrl, token: tokenOf(flags["token-env"]) },
+    { baseUrl, token: tokenIn(flags["token-env"], process.env) },
     {
       asksAnswer: flags.ask,
       modelId: flags.model,
@@ -84,11 +68,4 @@ async function localEngineToken(baseUrl: string): Promise<string | undefined> {
   if (urls.includes(baseUrl)) return run.secrets.SLUICE_REPLICA_SECRET;
   const known = urls.join(", ");
   throw new WrongUse(`Expected the URL of an engine of this folder's run: ${known}`);
-}
-
-function tokenOf(name: string | undefined): string | undefined {
-  if (name === undefined) return undefined;
-  const token = process.env[name] ?? "";
-  if (token === "") throw new WrongUse(`Expected ${name} in the environment`);
-  return token;
 }

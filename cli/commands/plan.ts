@@ -1,9 +1,8 @@
-import { writeFileSync } from "node:fs";
 import * as z from "zod";
 import { readTrace } from "../read-trace.ts";
 import { PROFILES, sequenceTokensMax } from "../../simulator/hardware-profile.ts";
 import type { Command, Terminal } from "../command.ts";
-import { CommandFailure, EXIT_CODES, messageOf, WrongUse } from "../command.ts";
+import { EXIT_CODES, WrongUse } from "../command.ts";
 import { countFlag, FLAG_HELP, flagSwitch, parseWords, toHelpLines } from "../flags.ts";
 import { planPool } from "../plan/plan-pool.ts";
 import type { PlanOptions, PlanProgress } from "../plan/plan-pool.ts";
@@ -18,7 +17,7 @@ import { planPage, reportPlan } from "../plan/report-plan.ts";
 import { smallestPool } from "../plan/smallest-pool.ts";
 import { LENGTHS, readTraffic } from "../plan/traffic-file.ts";
 import { keyHasher, requireConfigurationFile } from "../read-configuration.ts";
-import { requireWritable } from "../require-writable.ts";
+import { requireWritable, writeResult } from "../result-file.ts";
 
 const REPLICAS_MAX = 1_024;
 
@@ -36,7 +35,7 @@ const FLAGS = z.object({
     .regex(/^\d+(\.\d+)?$/, "Expected a number above 0")
     .transform(Number)
     .refine((speed) => speed > 0, "Expected a number above 0")
-    .default(1)
+    .optional()
     .register(FLAG_HELP, { valueName: "N", meaning: "Play the trace so many times as fast (1)" }),
   profile: z.string().min(1).default("llama-8b-h200").register(FLAG_HELP, {
     valueName: "NAME",
@@ -120,6 +119,9 @@ async function runPlan(words: readonly string[], terminal: Terminal): Promise<nu
   if ((flags.traffic === undefined) === (flags.trace === undefined)) {
     throw new WrongUse("Expected either --traffic or --trace");
   }
+  if (flags.speed !== undefined && flags.trace === undefined) {
+    throw new WrongUse("--speed: Expected with --trace, which it makes faster");
+  }
   if (flags.html !== undefined) requireWritable(flags.html);
   const { configuration } = await requireConfigurationFile(file, {
     mode: "local",
@@ -151,7 +153,7 @@ async function runPlan(words: readonly string[], terminal: Terminal): Promise<nu
     replicasMax: max,
     sequenceTokensMax: sequenceTokensMax(hardware),
   };
-  if (flags.html !== undefined) write(flags.html, planPage(plan));
+  if (flags.html !== undefined) writeResult(flags.html, planPage(plan));
   if (flags.json)
     terminal.print(JSON.stringify({ ...plan, smallest: search.smallest?.replicas ?? null }));
   else for (const line of reportPlan(plan)) terminal.print(line);
@@ -165,7 +167,10 @@ async function runPlan(words: readonly string[], terminal: Terminal): Promise<nu
 
 const TRACE_REQUESTS_MAX = 1_000_000;
 
-function traceOf({ trace, speed }: Flags, tenants: number): Pick<PlanOptions, "createArrivals"> {
+function traceOf(
+  { trace, speed = 1 }: Flags,
+  tenants: number,
+): Pick<PlanOptions, "createArrivals"> {
   if (trace === undefined) return {};
   return {
     createArrivals: () =>
@@ -186,12 +191,4 @@ function progressTeller(seeds: number, terminal: Terminal) {
     const bar = "#".repeat(Math.round(BAR_CELLS * doneRatio)).padEnd(BAR_CELLS, ".");
     terminal.complain(`[${bar}] ${replicas} replica(s), run ${seed} of ${seeds}`);
   };
-}
-
-function write(file: string, text: string): void {
-  try {
-    writeFileSync(file, text);
-  } catch (error) {
-    throw new CommandFailure(`${file}: ${messageOf(error)}`);
-  }
 }

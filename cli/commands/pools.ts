@@ -53,7 +53,7 @@ const close = verb({
       await untilEnded(access, flags.wait, ({ pools }) =>
         pools
           .filter(({ poolId }) => poolIds.includes(poolId))
-          .reduce((sum, { leases = 0 }) => sum + leases, 0),
+          .reduce((sum, pool) => sum + (isAway(pool) ? NaN : (pool.leases ?? 0)), 0),
       );
     }
     return { lines: poolIds.map((poolId) => `${poolId} is closed`), json: { closed: poolIds } };
@@ -84,6 +84,7 @@ const drain = verb({
     if (flags.wait !== undefined) {
       await untilEnded(access, flags.wait, ({ pools }) => {
         const pool = pools.find((each) => each.poolId === poolId);
+        if (pool !== undefined && isAway(pool)) return NaN;
         return pool?.replicas.find(({ endpointUrl }) => endpointUrl === url)?.outstanding ?? 0;
       });
     }
@@ -119,7 +120,10 @@ async function poolIdsOf(
   return pools.map(({ poolId }) => poolId);
 }
 
-/** Waits until nothing runs any more. Throws when that takes longer than it may. */
+/**
+ * Waits until nothing runs any more, of which NaN is no number: that of a pool that cannot be asked. Throws when that
+ * takes longer than it may.
+ */
 async function untilEnded(
   access: AdminAccess,
   seconds: number,
@@ -131,16 +135,23 @@ async function untilEnded(
     const running = runningOf(await fetchStatus(access));
     if (running === 0) return;
     if (performance.now() > endsAtMs) {
-      throw new CommandFailure(`${running} requests still run after ${seconds} s`);
+      throw new CommandFailure(
+        Number.isNaN(running)
+          ? `A pool cannot be asked what still runs after ${seconds} s`
+          : `${running} requests still run after ${seconds} s`,
+      );
     }
     // oxlint-disable-next-line no-await-in-loop -- as above
     await sleep(LOOK_EVERY_MS);
   }
 }
 
-function stateOf({ isClosed }: Pool): string {
-  if (isClosed === undefined) return "away";
-  return isClosed ? "closed" : "open";
+function stateOf(pool: Pool): string {
+  if (isAway(pool)) return "away";
+  return pool.isClosed === true ? "closed" : "open";
 }
+
+/** Its object does not answer. */
+const isAway = ({ isClosed }: Pool) => isClosed === undefined;
 
 const countText = (count: number | undefined) => (count === undefined ? "-" : String(count));

@@ -162,7 +162,12 @@ class PartFile {
 
   async append(bytes: Uint8Array): Promise<void> {
     try {
-      await this.#file.write(bytes, 0, bytes.byteLength, this.#byteLength);
+      // A disk that gets full takes a part, and says so only when it is asked again.
+      for (let taken = 0; taken < bytes.byteLength;) {
+        const left = bytes.byteLength - taken;
+        const place = this.#byteLength + taken;
+        taken += (await this.#file.write(bytes, taken, left, place)).bytesWritten;
+      }
     } catch (error) {
       // A full disk is not the network's fault, and does not pass.
       throw new CommandFailure(`Cannot write ${this.#path}: ${messageOf(error)}`);

@@ -1,6 +1,7 @@
 import type { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import type { SloTargets } from "../../src/slo/targets.ts";
 import type { ArrivalSpec } from "../../simulator/workloads/arrival.ts";
+import { intervalsOf } from "../../simulator/workloads/intervals.ts";
 import { CommandFailure } from "../command.ts";
 import type { PlannedTenant } from "./plan-pool.ts";
 import type { TenantTraffic } from "./traffic-file.ts";
@@ -51,10 +52,7 @@ export function plannedTenants(
   return configured.flatMap(({ name, share, targets }) => {
     const own = traffic.get(name);
     if (own === undefined) return [];
-    const intervals =
-      own.burstiness === 1
-        ? ({ kind: "poisson" } as const)
-        : ({ kind: "gamma", cv: 1 / Math.sqrt(own.burstiness) } as const);
+    const intervals = intervalsOf(own.burstiness);
     const prefixes = { groups: own.shared_prompts, promptRatio: own.shared_prompt };
     const lengths = lengthTableOf(own);
     return [

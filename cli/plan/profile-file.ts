@@ -32,7 +32,7 @@ const ProfileFile = z.strictObject({
 
 /** Finds a profile by its name, or reads it from a file. Throws a `CommandFailure`. */
 export function findProfile(nameOrFile: string): HardwareProfile {
-  const known = PROFILES[nameOrFile];
+  const known = Object.hasOwn(PROFILES, nameOrFile) ? PROFILES[nameOrFile] : undefined;
   if (known !== undefined) return known;
   let found: unknown;
   try {

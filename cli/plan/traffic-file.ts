@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-import { parse } from "yaml";
 import * as z from "zod";
 import type { LengthTable } from "../../simulator/workloads/length-table.ts";
 import { QUANTILE_LEVELS } from "../../simulator/workloads/length-table.ts";
@@ -11,9 +9,8 @@ import {
   MOONCAKE_CONVERSATION,
   SHAREGPT,
 } from "../../simulator/workloads/lengths.ts";
-import type { TokenRange } from "../bench/presets.ts";
-import { parseTokenRange } from "../bench/presets.ts";
-import { CommandFailure, messageOf } from "../command.ts";
+import { TokenRange } from "../bench/token-range.ts";
+import { readYamlAs } from "../read-yaml-as.ts";
 
 /** Lengths of real requests, by the names that a file gives them. */
 export const LENGTHS: Readonly<Record<string, LengthTable>> = {
@@ -25,14 +22,6 @@ export const LENGTHS: Readonly<Record<string, LengthTable>> = {
   translation: BOOK_TRANSLATION,
 };
 
-const Range = z.union([z.int(), z.string()]).transform((value, context): TokenRange => {
-  const range = parseTokenRange(String(value));
-  if (range !== undefined) return range;
-  const message = "Expected tokens such as 200 or 100..300";
-  context.issues.push({ code: "custom", message, input: value });
-  return z.NEVER;
-});
-
 const RATE_MAX = 100_000;
 
 const TenantTraffic = z
@@ -40,8 +29,8 @@ const TenantTraffic = z
     /** Requests a second. */
     rate: z.number().positive().max(RATE_MAX),
     lengths: z.enum(Object.keys(LENGTHS)).optional(),
-    prompt_tokens: Range.optional(),
-    output_tokens: Range.optional(),
+    prompt_tokens: TokenRange.optional(),
+    output_tokens: TokenRange.optional(),
     /** The shape of Gamma-distributed gaps; 1 is Poisson. */
     burstiness: z.number().positive().max(100).default(1),
     /** How much of a prompt is a beginning that others share, and how many such there are. */
@@ -68,18 +57,7 @@ const TrafficFile = z.strictObject({
 
 /** Reads what tenants are expected to ask for. Throws a `CommandFailure` that names all that is wrong. */
 export function readTraffic(file: string): ReadonlyMap<string, TenantTraffic> {
-  let document: unknown;
-  try {
-    document = parse(readFileSync(file, "utf8"));
-  } catch (error) {
-    throw new CommandFailure(`${file}: ${messageOf(error)}`);
-  }
-  const traffic = TrafficFile.safeParse(document);
-  if (traffic.success) return new Map(Object.entries(traffic.data.tenants));
-  const faults = traffic.error.issues.map(
-    ({ path, message }) => `${file}: ${path.join(".")}: ${message}`,
-  );
-  throw new CommandFailure(faults.join("\n"));
+  return new Map(Object.entries(readYamlAs(file, TrafficFile).tenants));
 }
 
 /** The lengths of a tenant's requests as a distribution. */

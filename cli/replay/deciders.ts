@@ -4,17 +4,10 @@ import type { Mechanisms } from "../../src/pool/mechanisms.ts";
 import { ALL_MECHANISMS } from "../../src/pool/mechanisms.ts";
 import type { Offer } from "../../src/pool/offer.ts";
 import { Pool } from "../../src/pool/pool.ts";
-import { CacheAware } from "../../simulator/policies/cache-aware.ts";
-import {
-  LeastOutstanding,
-  PowerOfTwoChoices,
-  RoundRobin,
-} from "../../simulator/policies/load-balancers.ts";
 import type { Policy } from "../../simulator/policies/policy.ts";
 import { policyRequestOf } from "../../simulator/policies/policy-request-of.ts";
+import { UNTOLD_POLICIES } from "../../simulator/policies/reference-policies.ts";
 import { SaturationShed } from "../../simulator/policies/saturation-shed.ts";
-import { SessionSticky } from "../../simulator/policies/session-sticky.ts";
-import { WeightedScorers } from "../../simulator/policies/weighted-scorers.ts";
 
 /** What is decided on one offer when it is made. */
 export type OfferVerdict =
@@ -28,12 +21,7 @@ export interface Decider {
 }
 
 const POLICIES = {
-  "round-robin": () => new RoundRobin(),
-  "least-outstanding": () => new LeastOutstanding(),
-  "two-choices": () => new PowerOfTwoChoices(),
-  "cache-aware": () => new CacheAware(),
-  "session-sticky": () => new SessionSticky(),
-  "weighted-scorers": () => new WeightedScorers(),
+  ...UNTOLD_POLICIES,
   "saturation-shed": () => new SaturationShed(),
 } as const satisfies Record<string, () => Policy>;
 

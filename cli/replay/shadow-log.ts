@@ -86,9 +86,10 @@ function noteLeases(effects: readonly PoolEffect[], leases: Map<string, string>)
 }
 
 function toReport(seen: readonly ShadowedOffer[]): ShadowReport {
-  const byTenant: Record<string, { offers: number; agreed: number }> = {};
+  const byTenant = new Map<string, { offers: number; agreed: number }>();
   for (const { tenantId, live, shadow } of seen) {
-    const own = (byTenant[tenantId] ??= { offers: 0, agreed: 0 });
+    const own = byTenant.get(tenantId) ?? { offers: 0, agreed: 0 };
+    byTenant.set(tenantId, own);
     own.offers += 1;
     if (live.kind === shadow.kind) own.agreed += 1;
   }
@@ -105,7 +106,7 @@ function toReport(seen: readonly ShadowedOffer[]): ShadowReport {
     agreed: seen.filter(({ live, shadow }) => live.kind === shadow.kind).length,
     sameReplica: seen.filter(isAtOnePlace).length,
     pairs: pairs.filter(({ offers }) => offers > 0),
-    byTenant,
+    byTenant: Object.fromEntries(byTenant),
     differing: seen.filter(({ live, shadow }) => live.kind !== shadow.kind).slice(0, DIFFERING_MAX),
   };
 }

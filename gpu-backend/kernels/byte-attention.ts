@@ -14,33 +14,44 @@ import { scoreOne, scorePair } from "./byte-score";
 import { storeKey, storeValue } from "./byte-store";
 import { CHUNK_TILES, CHUNK_TOKENS, weigh } from "./byte-weights";
 import {
-  blockBytes,
   blockHeadBytes,
   configureLayout,
   headBytes,
-  heads,
   kvHeads,
   LINE_BYTES,
   scoreScale,
   TILE_TOKENS,
-  tileBytes,
+  tileOffsetOf,
   tilesOf,
-  tilesPerBlock,
   writeTileOffsets,
 } from "./pool-layout";
-import { largestOf, LARGEST_MIN, toIntegers } from "./whole-numbers";
+import {
+  beginQueries,
+  clearResult,
+  endQuery,
+  firstQuery,
+  headOffset,
+  inputOf,
+  nextQueries,
+  QUERIES_MAX,
+  resultOf,
+  scoreBytes,
+  tokensOf,
+  tokensOfAll,
+  tokensOfPair,
+} from "./queries";
+import { largestOf, LARGEST_MIN, SHORT_MAX, toShorts } from "./whole-numbers";
 
 export { blockByteLength } from "./pool-layout";
 export { rotate } from "./rotate";
 
-/** Queries that are computed together, by pairs. */
-const QUERIES_MAX = 16;
-/** Tiles whose keys all these queries pass before the next ones: 17 KiB where heads have 64 dimensions. */
+/** Tiles whose keys all queries at hand pass before the next ones: 17 KiB where heads have 64 dimensions. */
 const KEY_TILES: usize = 16;
-/** What a query's largest number becomes: products with bytes of up to 512 dimensions fit 32 bits. */
-const QUERY_MAX: f32 = 32767;
 
-/** See `configureLayout`; heads have at most 512 dimensions. */
+/**
+ * See `configureLayout`. Heads have at most 512 dimensions: the sums of so many products of 7 and 15
+ * bits fit 32.
+ */
 export function configure(
   queryHeads: i32,
   keyValueHeads: i32,
@@ -53,12 +64,9 @@ export function configure(
 
 /** What `attend` needs of scratch where a sequence has so many tokens. */
 export function scratchByteLength(tokens: i32): i32 {
-  return <i32>(tailBytes(tilesOf(tokens)) + QUERIES_MAX * tilesOf(tokens) * LINE_BYTES);
-}
-
-/** What lies before the scores: tiles' offsets, scales of queries and of chunks, and the queries. */
-function tailBytes(tiles: usize): usize {
-  return offsetBytes(tiles) + LINE_BYTES + chunkBytes(tiles) * QUERIES_MAX + queryBytes();
+  const tiles = tilesOf(tokens);
+  const rowBytes = tiles * LINE_BYTES + chunkBytes(tiles);
+  return <i32>(offsetBytes(tiles) + LINE_BYTES + queryBytes() + QUERIES_MAX * rowBytes);
 }
 
 function offsetBytes(tiles: usize): usize {
@@ -86,9 +94,7 @@ export function store(
   for (let row = 0; row < rowCount; row++) {
     const slot = load<u32>(slots);
     const lane = <usize>(slot % TILE_TOKENS);
-    const tile = slot / TILE_TOKENS;
-    let offset =
-      <usize>(tile / tilesPerBlock) * blockBytes + <usize>(tile % tilesPerBlock) * tileBytes;
+    let offset = tileOffsetOf(slot);
     for (let head: usize = 0; head < <usize>kvHeads; head++) {
       storeKey(keys + head * headBytes, keyPool + offset, lane);
       storeValue(values + head * headBytes, valuePool + offset, lane);
@@ -100,14 +106,7 @@ export function store(
   }
 }
 
-/** The queries at hand, and what belongs to them; see `attend`. */
-let results: usize = 0;
-let resultRowBytes: usize = 0;
-let group: i32 = 0;
-let firstHead: i32 = 0;
-let position: i32 = 0;
-let scoreBytes: usize = 0;
-/** Addresses in the scratch. */
+/** Addresses in the scratch, in their order but for the scales of chunks, which are the last. */
 let offsets: usize = 0;
 let queryScales: usize = 0;
 let chunkScales: usize = 0;
@@ -127,82 +126,54 @@ export function attend(
   valuePool: usize,
   scratch: usize,
 ): void {
-  results = outputs;
-  resultRowBytes = outputRowBytes;
-  group = heads / kvHeads;
-  position = firstPosition;
+  beginQueries(queries, queryRowBytes, outputs, outputRowBytes, rowCount, firstPosition);
   const tileCount = tilesOf(firstPosition + rowCount);
-  scoreBytes = tileCount * LINE_BYTES;
   offsets = scratch;
   queryScales = offsets + offsetBytes(tileCount);
   quantized = queryScales + LINE_BYTES;
   scores = quantized + queryBytes();
   chunkScales = scores + QUERIES_MAX * scoreBytes;
   writeTileOffsets(offsets, blockTable, <u32>tileCount);
-  // The queries of one KV head are numbered by row and, within a row, by head.
-  const queryCount = rowCount * group;
-  for (let kvHead = 0; kvHead < kvHeads; kvHead++) {
-    firstHead = kvHead * group;
-    const share = <usize>kvHead * blockHeadBytes;
-    for (let first = 0; first < queryCount; first += QUERIES_MAX) {
-      const end = min(first + QUERIES_MAX, queryCount);
-      quantizeQueries(first, end, queries, queryRowBytes);
-      scoreQueries(first, end, keyPool + share);
-      weighQueries(first, end, valuePool + share);
-      mixQueries(first, end, valuePool + share);
-    }
+  while (nextQueries()) {
+    quantizeQueries();
+    scoreQueries(keyPool + headOffset);
+    weighQueries(valuePool + headOffset);
+    mixQueries(valuePool + headOffset);
   }
 }
 
-/** How many tokens a query sees. */
-function tokensOf(query: i32): i32 {
-  return position + query / group + 1;
-}
-
-function resultOf(query: i32): usize {
-  return (
-    results +
-    <usize>(query / group) * resultRowBytes +
-    <usize>(firstHead + (query % group)) * headBytes
-  );
-}
-
 /** Makes 16-bit numbers of queries, each with a scale that scores need anyway. */
-function quantizeQueries(first: i32, end: i32, queries: usize, rowBytes: usize): void {
+function quantizeQueries(): void {
   let target = quantized;
   let scale = queryScales;
-  for (let query = first; query < end; query++) {
-    const row = queries + <usize>(query / group) * rowBytes;
-    let head = row + <usize>(firstHead + (query % group)) * headBytes;
+  for (let query = firstQuery; query < endQuery; query++) {
+    let head = inputOf(query);
     const largest = max(largestOf(head, <i32>(headBytes >> 2)), LARGEST_MIN);
-    f32.store(scale, (largest / QUERY_MAX) * scoreScale);
+    f32.store(scale, (largest / SHORT_MAX) * scoreScale);
     scale += 4;
-    const factors = f32x4.splat(QUERY_MAX / largest);
+    const factors = f32x4.splat(SHORT_MAX / largest);
     const headEnd = head + headBytes;
     for (; head < headEnd; head += 32) {
-      const low = toIntegers(f32x4.mul(v128.load(head), factors));
-      const high = toIntegers(f32x4.mul(v128.load(head, 16), factors));
-      v128.store(target, i16x8.narrow_i32x4_s(low, high));
+      v128.store(target, toShorts(head, factors));
       target += 16;
     }
   }
 }
 
 /** Writes the scores of queries against all tiles they see, a row of scores a query. */
-function scoreQueries(first: i32, end: i32, keys: usize): void {
-  const tiles = tilesOf(tokensOf(end - 1));
+function scoreQueries(keys: usize): void {
+  const tiles = tilesOf(tokensOfAll());
   const bytes = headBytes >> 1;
   for (let tile: usize = 0; tile < tiles; tile += KEY_TILES) {
     const offset = offsets + (tile << 2);
     let row = scores + tile * LINE_BYTES;
     let numbers = quantized;
     let scale = queryScales;
-    for (let query = first; query < end; query += 2) {
-      const isPair = query + 1 < end;
-      const seen = tilesOf(tokensOf(isPair ? query + 1 : query));
+    for (let query = firstQuery; query < endQuery; query += 2) {
+      const seen = tilesOf(tokensOfPair(query));
       if (seen > tile) {
         const offsetEnd = offset + (min(seen - tile, KEY_TILES) << 2);
-        if (isPair) {
+        if (query + 1 < endQuery) {
           const s = f32.load(scale);
           const s2 = f32.load(scale, 4);
           const next = row + scoreBytes;
@@ -219,22 +190,22 @@ function scoreQueries(first: i32, end: i32, keys: usize): void {
 }
 
 /** Makes weights of the scores, and clears the results. */
-function weighQueries(first: i32, end: i32, values: usize): void {
-  const tiles = tilesOf(tokensOf(end - 1));
+function weighQueries(values: usize): void {
+  const tiles = tilesOf(tokensOfAll());
   const bytes = chunkBytes(tiles);
   let row = scores;
   let scales = chunkScales;
-  for (let query = first; query < end; query++) {
+  for (let query = firstQuery; query < endQuery; query++) {
     weigh(row, tokensOf(query), tiles, offsets, values, scales);
-    memory.fill(resultOf(query), 0, headBytes);
+    clearResult(query);
     row += scoreBytes;
     scales += bytes;
   }
 }
 
 /** Sums up the values that queries see, weighted, chunk by chunk. */
-function mixQueries(first: i32, end: i32, values: usize): void {
-  const tokens = tokensOf(end - 1);
+function mixQueries(values: usize): void {
+  const tokens = tokensOfAll();
   const bytes = chunkBytes(tilesOf(tokens));
   let offset = offsets;
   let weights = scores;
@@ -242,9 +213,9 @@ function mixQueries(first: i32, end: i32, values: usize): void {
   for (let start = 0; start < tokens; start += CHUNK_TOKENS) {
     let row = weights;
     let scale = scales;
-    for (let query = first; query < end; query += 2) {
-      const isPair = query + 1 < end;
-      const seen = min(tokensOf(isPair ? query + 1 : query) - start, CHUNK_TOKENS);
+    for (let query = firstQuery; query < endQuery; query += 2) {
+      const isPair = query + 1 < endQuery;
+      const seen = min(tokensOfPair(query) - start, CHUNK_TOKENS);
       if (seen > 0) {
         const output = resultOf(query);
         const pairs = (seen + 1) >> 1;

@@ -1,5 +1,6 @@
 import { multiplyAdd } from "./lines";
 import { LINE_BYTES, TILE_TOKENS } from "./pool-layout";
+import { addProducts } from "./whole-numbers";
 
 /** 16 dimensions of the values of two tokens. */
 const PAIR_BYTES: usize = 32;
@@ -84,11 +85,6 @@ export function mixOne(
     offset += 4;
   }
   addScaled(output, scale, a0, a1, a2, a3);
-}
-
-/** Adds the products of pairs, which are far from overflow: see `CHUNK_TILES` in `byte-weights.ts`. */
-function addProducts(sums: v128, values: v128, pair: v128): v128 {
-  return i32x4.add(sums, i32x4.dot_i16x8_s(values, pair));
 }
 
 function addScaled(output: usize, scale: f32, s0: v128, s1: v128, s2: v128, s3: v128): void {

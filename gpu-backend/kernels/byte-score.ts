@@ -1,4 +1,5 @@
 import { LINE_BYTES, tileBytes } from "./pool-layout";
+import { addProducts } from "./whole-numbers";
 
 /** Two dimensions of the keys of 16 tokens. */
 const PAIR_BYTES: usize = 32;
@@ -89,11 +90,6 @@ export function scoreOne(
     storeScores(scores, tile, scale, a0, a1, a2, a3);
     scores += LINE_BYTES;
   }
-}
-
-/** Adds the products of pairs, which are far from overflow: see `QUERY_MAX` in `byte-attention.ts`. */
-function addProducts(sums: v128, keys: v128, pair: v128): v128 {
-  return i32x4.add(sums, i32x4.dot_i16x8_s(keys, pair));
 }
 
 /** A sum is scaled by the scales of its query and of its token's key, which the tile begins with. */

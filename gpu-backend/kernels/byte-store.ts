@@ -1,7 +1,5 @@
 import { headBytes, LINE_BYTES, TILE_TOKENS } from "./pool-layout";
-import { largestOf, LARGEST_MIN, toIntegers } from "./whole-numbers";
-
-const BYTE_MAX: f32 = 127;
+import { BYTE_MAX, largestOf, LARGEST_MIN, toBytes } from "./whole-numbers";
 
 /** Quantizes a key by its own largest value and stores it in its lane of a tile. */
 export function storeKey(key: usize, tile: usize, lane: usize): void {
@@ -35,14 +33,6 @@ function storeScale(head: usize, tile: usize, lane: usize): v128 {
   const largest = max(largestOf(head, <i32>(headBytes >> 2)), LARGEST_MIN);
   f32.store(tile + (lane << 2), largest / BYTE_MAX);
   return f32x4.splat(BYTE_MAX / largest);
-}
-
-/** Eight floats as bytes, in the low half. */
-function toBytes(floats: usize, factors: v128): v128 {
-  const low = toIntegers(f32x4.mul(v128.load(floats), factors));
-  const high = toIntegers(f32x4.mul(v128.load(floats, 16), factors));
-  const shorts = i16x8.narrow_i32x4_s(low, high);
-  return i8x16.narrow_i16x8_s(shorts, shorts);
 }
 
 /** Every other byte is another token's. */

@@ -1,6 +1,6 @@
 import { LINE_BYTES, TILE_TOKENS } from "./pool-layout";
 import { softmax } from "./softmax";
-import { largestOf, toIntegers } from "./whole-numbers";
+import { largestOf, SHORT_MAX, toShorts } from "./whole-numbers";
 
 /**
  * Tiles whose weights share a scale. What is far below the largest of them is lost, so one token that
@@ -10,7 +10,6 @@ import { largestOf, toIntegers } from "./whole-numbers";
 export const CHUNK_TILES: usize = 8;
 export const CHUNK_TOKENS: i32 = <i32>CHUNK_TILES * TILE_TOKENS;
 
-const WEIGHT_MAX: f32 = 32767;
 /** What the largest weight is taken for at least: a chunk that nobody sees weighs nothing. */
 const LARGEST_MIN: f32 = 1e-30;
 
@@ -45,13 +44,11 @@ export function weigh(
       offsets += 4;
     }
     const largest = max(largestOf(line, <i32>((chunkEnd - line) >> 2)), LARGEST_MIN);
-    f32.store(scales, (largest / WEIGHT_MAX) * inverse);
+    f32.store(scales, (largest / SHORT_MAX) * inverse);
     scales += 4;
-    const factors = f32x4.splat(WEIGHT_MAX / largest);
+    const factors = f32x4.splat(SHORT_MAX / largest);
     for (; line < chunkEnd; line += 32) {
-      const low = toIntegers(f32x4.mul(v128.load(line), factors));
-      const high = toIntegers(f32x4.mul(v128.load(line, 16), factors));
-      v128.store(target, i16x8.narrow_i32x4_s(low, high));
+      v128.store(target, toShorts(line, factors));
       target += 16;
     }
   }

@@ -13,19 +13,31 @@
 import { copyLine } from "./lines";
 import { mixOne, mixPair } from "./mix";
 import {
-  blockBytes,
   blockHeadBytes,
   configureLayout,
   headBytes,
-  heads,
   kvHeads,
   LINE_BYTES,
-  tileBytes,
   TILE_TOKENS,
+  tileOffsetOf,
   tilesOf,
-  tilesPerBlock,
   writeTileOffsets,
 } from "./pool-layout";
+import {
+  beginQueries,
+  clearResult,
+  endQuery,
+  firstQuery,
+  headOffset,
+  inputOf,
+  nextQueries,
+  QUERIES_MAX,
+  resultOf,
+  scoreBytes,
+  tokensOf,
+  tokensOfAll,
+  tokensOfPair,
+} from "./queries";
 import { scoreOne, scorePair } from "./score";
 import { softmax } from "./softmax";
 
@@ -64,9 +76,7 @@ export function store(
   for (let row = 0; row < rowCount; row++) {
     const slot = load<u32>(slots);
     const lane = <usize>(slot % TILE_TOKENS);
-    const tile = slot / TILE_TOKENS;
-    let offset =
-      <usize>(tile / tilesPerBlock) * blockBytes + <usize>(tile % tilesPerBlock) * tileBytes;
+    let offset = tileOffsetOf(slot);
     for (let head: usize = 0; head < <usize>kvHeads; head++) {
       storeKey(keys + head * headBytes, keyPool + offset + (lane << 2));
       storeValue(values + head * headBytes, valuePool + offset + lane * LINE_BYTES);
@@ -96,22 +106,15 @@ function storeValue(value: usize, line: usize): void {
   }
 }
 
-/** Queries that are computed together, by pairs; see `attend`. */
-const QUERIES_MAX = 16;
-/** Tiles whose keys all these queries pass before the next ones: 16 KiB where heads have 64 dimensions. */
+/** Tiles whose keys all queries at hand pass before the next ones: 16 KiB where heads have 64 dimensions. */
 const KEY_TILES: usize = 4;
 /** The same of 16 dimensions of the values: 16 KiB. */
 const VALUE_TOKENS = 256;
 
-/** The queries at hand, and what belongs to them; see `attend`. */
-let inputs: usize = 0;
-let inputRowBytes: usize = 0;
-let results: usize = 0;
-let resultRowBytes: usize = 0;
-let group: i32 = 0;
-let firstHead: i32 = 0;
-let position: i32 = 0;
-let scoreBytes: usize = 0;
+/** Addresses in the scratch: what the queries' sums are divided by, tiles' offsets, and scores. */
+let factors: usize = 0;
+let offsets: usize = 0;
+let scores: usize = 0;
 
 /**
  * Attends from `rowCount` consecutive tokens of one sequence, the first at `firstPosition`, to all
@@ -132,64 +135,29 @@ export function attend(
   valuePool: usize,
   scratch: usize,
 ): void {
-  inputs = queries;
-  inputRowBytes = queryRowBytes;
-  results = outputs;
-  resultRowBytes = outputRowBytes;
-  group = heads / kvHeads;
-  position = firstPosition;
-  const tileCount = tilesOf(firstPosition + rowCount);
-  scoreBytes = tileCount * LINE_BYTES;
-  const offsets = scratch + (QUERIES_MAX << 2);
-  const scores = scratch + scoreBytes + LINE_BYTES;
-  writeTileOffsets(offsets, blockTable, <u32>tileCount);
-  // The queries of one KV head are numbered by row and, within a row, by head.
-  const queryCount = rowCount * group;
-  for (let kvHead = 0; kvHead < kvHeads; kvHead++) {
-    firstHead = kvHead * group;
-    const share = <usize>kvHead * blockHeadBytes;
-    for (let first = 0; first < queryCount; first += QUERIES_MAX) {
-      const end = min(first + QUERIES_MAX, queryCount);
-      scoreQueries(first, end, offsets, keyPool + share, scores);
-      weighQueries(first, end, scores, scratch);
-      mixQueries(first, end, offsets, valuePool + share, scores, scratch);
-    }
+  beginQueries(queries, queryRowBytes, outputs, outputRowBytes, rowCount, firstPosition);
+  factors = scratch;
+  offsets = factors + (QUERIES_MAX << 2);
+  scores = scratch + scoreBytes + LINE_BYTES;
+  writeTileOffsets(offsets, blockTable, <u32>tilesOf(firstPosition + rowCount));
+  while (nextQueries()) {
+    scoreQueries(keyPool + headOffset);
+    weighQueries();
+    mixQueries(valuePool + headOffset);
   }
 }
 
-/** How many tokens a query sees. */
-function tokensOf(query: i32): i32 {
-  return position + query / group + 1;
-}
-
-function inputOf(query: i32): usize {
-  return (
-    inputs +
-    <usize>(query / group) * inputRowBytes +
-    <usize>(firstHead + (query % group)) * headBytes
-  );
-}
-
-function resultOf(query: i32): usize {
-  return (
-    results +
-    <usize>(query / group) * resultRowBytes +
-    <usize>(firstHead + (query % group)) * headBytes
-  );
-}
-
 /** Writes the scores of queries against all tiles they see, a row of scores a query. */
-function scoreQueries(first: i32, end: i32, offsets: usize, keys: usize, scores: usize): void {
-  const tiles = tilesOf(tokensOf(end - 1));
+function scoreQueries(keys: usize): void {
+  const tiles = tilesOf(tokensOfAll());
   for (let tile: usize = 0; tile < tiles; tile += KEY_TILES) {
     const offset = offsets + (tile << 2);
     let row = scores + tile * LINE_BYTES;
-    for (let query = first; query < end; query += 2) {
-      const isPair = query + 1 < end;
-      const seen = tilesOf(tokensOf(isPair ? query + 1 : query));
+    for (let query = firstQuery; query < endQuery; query += 2) {
+      const seen = tilesOf(tokensOfPair(query));
       if (seen > tile) {
         const offsetEnd = offset + (min(seen - tile, KEY_TILES) << 2);
-        if (isPair) {
+        if (query + 1 < endQuery) {
           const next = row + scoreBytes;
           scorePair(inputOf(query), inputOf(query + 1), offset, offsetEnd, keys, row, next);
         } else {
@@ -201,46 +169,30 @@ function scoreQueries(first: i32, end: i32, offsets: usize, keys: usize, scores:
   }
 }
 
-/** Makes weights of the scores, whose sums are still to be divided by: the factors for that. */
-function weighQueries(first: i32, end: i32, scores: usize, factors: usize): void {
-  for (let query = first; query < end; query++) {
-    const sum = softmax(scores, tokensOf(query));
-    f32.store(factors, 1 / sum);
-    clearHead(resultOf(query));
-    scores += scoreBytes;
-    factors += 4;
-  }
-}
-
-function clearHead(result: usize): void {
-  const end = result + headBytes;
-  for (; result < end; result += LINE_BYTES) {
-    v128.store(result, f32x4.splat(0));
-    v128.store(result, f32x4.splat(0), 16);
-    v128.store(result, f32x4.splat(0), 32);
-    v128.store(result, f32x4.splat(0), 48);
+/** Makes weights of the scores, whose sums are still to be divided by, and clears the results. */
+function weighQueries(): void {
+  let row = scores;
+  let factor = factors;
+  for (let query = firstQuery; query < endQuery; query++) {
+    f32.store(factor, 1 / softmax(row, tokensOf(query)));
+    clearResult(query);
+    row += scoreBytes;
+    factor += 4;
   }
 }
 
 /** Sums up the values that queries see, weighted. */
-function mixQueries(
-  first: i32,
-  end: i32,
-  offsets: usize,
-  values: usize,
-  weights: usize,
-  factors: usize,
-): void {
-  const tokens = tokensOf(end - 1);
+function mixQueries(values: usize): void {
+  const tokens = tokensOfAll();
   for (let part: usize = 0; part < headBytes; part += LINE_BYTES) {
     for (let start = 0; start < tokens; start += VALUE_TOKENS) {
       const offset = offsets + <usize>(start / TILE_TOKENS) * 4;
       const pool = values + part * TILE_TOKENS;
-      let row = weights + ((<usize>start) << 2);
+      let row = scores + ((<usize>start) << 2);
       let factor = factors;
-      for (let query = first; query < end; query += 2) {
+      for (let query = firstQuery; query < endQuery; query += 2) {
         const own = clampTokens(tokensOf(query) - start);
-        if (query + 1 === end) {
+        if (query + 1 === endQuery) {
           if (own > 0)
             mixOne(resultOf(query) + part, own, offset, pool, row, factorOf(query, start, factor));
         } else {

@@ -28,8 +28,8 @@ export let headBytes: usize = 0;
 export let tileBytes: usize = 0;
 /** One KV head's share of a block. */
 export let blockHeadBytes: usize = 0;
-export let blockBytes: usize = 0;
-export let tilesPerBlock: u32 = 0;
+let blockBytes: usize = 0;
+let tilesPerBlock: u32 = 0;
 /** What a score is multiplied with: log2(e) / sqrt(dimensions of a head), so that softmax takes powers of 2. */
 export let scoreScale: f32 = 0;
 
@@ -62,6 +62,12 @@ export function blockByteLength(): i32 {
 /** Tiles that hold so many tokens, the last one perhaps in part. */
 export function tilesOf(tokens: i32): usize {
   return (<usize>tokens + TILE_TOKENS - 1) / TILE_TOKENS;
+}
+
+/** Where a slot's tile lies in the pool, for the first KV head; `store` says what a slot is. */
+export function tileOffsetOf(slot: u32): usize {
+  const tile = slot / TILE_TOKENS;
+  return <usize>(tile / tilesPerBlock) * blockBytes + <usize>(tile % tilesPerBlock) * tileBytes;
 }
 
 /**

@@ -7,9 +7,7 @@
  * Rows of any length may be given: what is left behind the last whole vector is computed one by one.
  */
 
-import { powerOfTwo } from "./power-of-two";
-
-const LOG2_E: f32 = 1.44269504;
+import { gateRows, SILU } from "./gate-rows";
 
 /** Adds rows of `columns` floats to `sums`, in place. */
 export function add(sums: usize, values: usize, rowCount: i32, columns: i32): void {
@@ -24,7 +22,10 @@ export function add(sums: usize, values: usize, rowCount: i32, columns: i32): vo
   }
 }
 
-/** Divides each row by the root of the mean of its squares, and multiplies it with `weights`. */
+/**
+ * Divides each row by the root of the mean of its squares, and multiplies it with `weights`. `results`
+ * may be `rows`.
+ */
 export function normalize(
   rows: usize,
   rowCount: i32,
@@ -74,31 +75,7 @@ function sumOfSquares(row: usize, rowBytes: usize): f32 {
   return sum;
 }
 
-/** Computes SiLU(gate) × up; a row of `gatesAndUps` holds `columns` gates and, behind them, their ups. */
+/** Computes SiLU(gate) × up; see `gateRows`. */
 export function gate(gatesAndUps: usize, rowCount: i32, columns: i32, results: usize): void {
-  const rowBytes = (<usize>columns) << 2;
-  const wholeBytes = rowBytes & ~15;
-  for (let row = 0; row < rowCount; row++) {
-    const ups = gatesAndUps + rowBytes;
-    let offset: usize = 0;
-    for (; offset < wholeBytes; offset += 16) {
-      const activated = sigmoidLinear(v128.load(gatesAndUps + offset));
-      v128.store(results + offset, f32x4.mul(activated, v128.load(ups + offset)));
-    }
-    for (; offset < rowBytes; offset += 4) {
-      const activated = sigmoidLinear(v128.load32_splat(gatesAndUps + offset));
-      const up = f32.load(ups + offset);
-      f32.store(results + offset, f32x4.extract_lane(activated, 0) * up);
-    }
-    gatesAndUps += rowBytes << 1;
-    results += rowBytes;
-  }
-}
-
-/** x × sigmoid(x), by the power of a number that is never positive, so that nothing overflows. */
-function sigmoidLinear(x: v128): v128 {
-  const one = f32x4.splat(1);
-  const power = powerOfTwo(f32x4.mul(f32x4.neg(f32x4.abs(x)), f32x4.splat(LOG2_E)));
-  const numerator = v128.bitselect(power, one, f32x4.lt(x, f32x4.splat(0)));
-  return f32x4.mul(x, f32x4.div(numerator, f32x4.add(one, power)));
+  gateRows(SILU, gatesAndUps, rowCount, columns, results);
 }

@@ -43,8 +43,9 @@ const READS_MAX = 8;
 /**
  * Host memory, and a disk behind it, below the pool of one engine.
  *
- * What the pool evicts goes to memory, and what comes back leaves it. What a request has computed goes to disk when the request ends, so
- * that a replica which is killed has it again. A disk is only ever read while its request waits.
+ * What the pool evicts goes to memory, and what comes back leaves it. What a request has computed goes to
+ * disk when the request ends, so that a replica which is killed has it again. A disk is only ever read while
+ * its request waits.
  */
 export class KvTiers implements KvTier {
   readonly #options: KvTiersOptions;

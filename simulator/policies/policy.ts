@@ -1,9 +1,10 @@
 import type { SloTargets } from "../../src/slo/targets.ts";
 import type { Random } from "../../src/base/random.ts";
+import type { RequestId } from "../../src/protocol/ids.ts";
 
 /** A request as a router sees it. */
 export interface PolicyRequest {
-  readonly requestId: string;
+  readonly requestId: RequestId;
   readonly tenantId: string;
   readonly promptTokens: number;
   /** Names its session, or where it has none what its prompt begins with. */
@@ -34,6 +35,12 @@ export type PolicyVerdict =
   /** It waits at the gateway until `next` names it. */
   | { readonly kind: "wait" };
 
+/** One of those who wait, and where it goes. */
+export interface PolicySend {
+  readonly request: PolicyRequest;
+  readonly replicaIndex: number;
+}
+
 /** How a request went that was dispatched. */
 export interface PolicyEnding {
   /** It ended well and kept its targets. */
@@ -63,14 +70,12 @@ export interface Policy {
   ): PolicyVerdict;
   /** Names one of those who wait, in the order in which they came, and where it goes; asked until it names none. */
   next?(
-    waiting: readonly PolicyRequest[],
+    waiting: Iterable<PolicyRequest>,
     replicas: readonly PolicyReplica[],
     moment: PolicyMoment,
-  ): { readonly request: PolicyRequest; readonly replicaIndex: number } | undefined;
+  ): PolicySend | undefined;
   /** Is told once of each request that was dispatched. */
   ended?(request: PolicyRequest, ending: PolicyEnding): void;
 }
-
-export const WAITING: PolicyVerdict = { kind: "wait" };
 
 export const REJECTED: PolicyVerdict = { kind: "reject" };

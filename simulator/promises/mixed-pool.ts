@@ -1,8 +1,6 @@
 import { QuantileSketch } from "../../src/base/quantile-sketch.ts";
 import { ReplicaId } from "../../src/protocol/ids.ts";
-import { loadBasisOf } from "../experiment.ts";
 import type { ForeignServer } from "../foreign-server.ts";
-import type { HardwareProfile } from "../hardware-profile.ts";
 import { slowed } from "../hardware-profile.ts";
 import type { RequestRecord } from "../request-record.ts";
 import { replicaUrl } from "../simulation.ts";
@@ -12,7 +10,7 @@ import type { Finding } from "./finding.ts";
 import type { PromiseOptions } from "./run.ts";
 import { runSeeds } from "./run.ts";
 import { keptShare, pooledRatio } from "./shares.ts";
-import { smallPool, THREE_TENANTS } from "./small-pool.ts";
+import { poolOf, smallPool, THREE_TENANTS } from "./small-pool.ts";
 
 /** How much longer than ours each of the others takes for everything. */
 const SLOWNESS = [1, 1, 1.5, 1.5] as const;
@@ -31,14 +29,11 @@ const LOAD_RATIO = 0.8;
 /** In which a pool that begins with a guess learns how fast each of them is. */
 const WARM_UP_MS = 20_000;
 
-const small = smallPool(1);
-const profiles: readonly HardwareProfile[] = small.profiles.flatMap((profile) =>
-  SLOWNESS.map((ratio) => (ratio === 1 ? profile : slowed(profile, ratio))),
+const { profiles, basis } = poolOf(
+  smallPool(1).profiles.flatMap((profile) =>
+    SLOWNESS.map((ratio) => (ratio === 1 ? profile : slowed(profile, ratio))),
+  ),
 );
-const SUSTAINABLE_RATIO =
-  small.basis.capacityPerSecond / loadBasisOf(small.profiles).capacityPerSecond;
-const { price, capacityPerSecond } = loadBasisOf(profiles);
-const basis = { price, capacityPerSecond: SUSTAINABLE_RATIO * capacityPerSecond };
 const FAIR_PART =
   1 / SLOWNESS[UNDER_REPORTING] / SLOWNESS.reduce((sum, ratio) => sum + 1 / ratio, 0);
 

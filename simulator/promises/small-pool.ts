@@ -45,7 +45,11 @@ export interface SmallPool {
 
 /** So many small engines; a load of 1 is what they just sustain. */
 export function smallPool(replicas = 3): SmallPool {
-  const profiles = Array.from({ length: replicas }, () => SMALL);
+  return poolOf(Array.from({ length: replicas }, () => SMALL));
+}
+
+/** A pool of such engines, of which some may be slower: it sustains as much of its replicas' time. */
+export function poolOf(profiles: readonly HardwareProfile[]): SmallPool {
   const { price, capacityPerSecond } = loadBasisOf(profiles);
   return {
     profiles,

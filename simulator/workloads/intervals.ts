@@ -11,6 +11,11 @@ export type IntervalShape =
   | { readonly kind: "gamma"; readonly cv: number }
   | { readonly kind: "weibull"; readonly cv: number };
 
+/** Gaps by what load generators call burstiness, the shape of a Gamma distribution: 1 is Poisson, less is burstier. */
+export function intervalsOf(burstiness: number): IntervalShape {
+  return burstiness === 1 ? { kind: "poisson" } : { kind: "gamma", cv: 1 / Math.sqrt(burstiness) };
+}
+
 /** Draws gaps of mean 1 and the given shape; multiply by the mean gap that is wanted. */
 export function intervalSampler(shape: IntervalShape): (random: Random) => number {
   switch (shape.kind) {

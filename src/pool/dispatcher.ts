@@ -87,6 +87,7 @@ export class Dispatcher {
       emittedTokens,
       outputTokens,
       outputTokensHigh,
+      operation: offer.operation ?? "chat",
       isStreamed: offer.isStreamed,
       tokensSoFar: 1,
       speedRatio,

@@ -3,6 +3,7 @@ import type { FairAccount } from "../admission/waiting-request.ts";
 import type { PastForecast } from "../forecast/calibration.ts";
 import type { LeaseId, ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
 
+import type { Operation } from "../protocol/operation.ts";
 import type { ForeseenPace } from "./foreseen-pace.ts";
 
 /** A request's right to its slot on a replica, until an instant, and what was foreseen of it. */
@@ -13,6 +14,7 @@ export interface Lease {
   readonly modelId: ModelId;
   /** As its replica knows it; absent where every replica of the pool will do. */
   readonly replicaModelId: string | undefined;
+  readonly operation: Operation["name"];
   readonly replicaId: ReplicaId;
   /** Counts the dispatches of a pool's epoch, over all replicas. */
   readonly dispatchNumber: number;

@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../protocol/errors.ts";
 import type { ModelId, ReplicaId, RequestId, TenantId } from "../protocol/ids.ts";
+import type { Operation } from "../protocol/operation.ts";
 import type { PromptChain } from "../protocol/prompt-chain.ts";
 import type { OverloadLadder } from "../tenants/overload-step.ts";
 import type { PlainServer, ReplicaTransport } from "../replicas/replica-state.ts";
@@ -24,6 +25,8 @@ export interface Offer {
   readonly modelId: ModelId;
   /** The model as its replicas know it; absent where every replica of the pool will do. */
   readonly replicaModelId?: string;
+  /** For metrics; absent: a chat. */
+  readonly operation?: Operation["name"];
   readonly share: TenantShare;
   /** What the tenant wants done before one of its requests is refused; absent: it waits, then is refused. */
   readonly overload?: OverloadLadder;

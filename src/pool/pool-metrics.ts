@@ -2,7 +2,7 @@ import type { MetricFamily, MetricName, MetricSample } from "../base/metric-text
 import { histogramFamily, metricFamily, NO_LABELS, withLabel } from "../base/metric-text.ts";
 import type { HistogramState } from "../base/histogram.ts";
 import type { PoolId } from "../protocol/ids.ts";
-import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "../slo/metric-buckets.ts";
+import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS } from "../slo/metric-buckets.ts";
 import type { PoolParts } from "./pool-parts.ts";
 import type { PoolState } from "./pool-state.ts";
 import { FORECAST_RATIO_BUCKETS } from "./pool-totals.ts";
@@ -32,6 +32,7 @@ export function poolMetrics(
     ...verdictMetrics(state, parts, pool),
     ...wayMetrics(state, pool),
     ...endingMetrics(state, pool),
+    ...parts.totals.served.metrics(pool),
     ...timeMetrics(state, pool),
     ...forecastMetrics(parts, pool),
     ...parts.promptTotals.metrics(pool),
@@ -170,41 +171,18 @@ function endingMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
 }
 
 function timeMetrics({ totals }: PoolState, pool: string): MetricFamily[] {
-  const model = withLabel(pool, "gen_ai_provider_name", "sluice");
   const histogram = (
     name: string,
     help: string,
     bounds: readonly number[],
     values: HistogramState,
-    labels = pool,
-  ) => histogramFamily({ name, help }, labels, bounds, values);
+  ) => histogramFamily({ name, help }, pool, bounds, values);
   return [
     histogram(
       "gw_queue_wait_seconds",
       "Wait in the pool until a dispatch",
       REQUEST_BUCKETS,
       totals.queueWait,
-    ),
-    histogram(
-      "gen_ai_server_time_to_first_token_seconds",
-      "Arrival at the gateway to first token, of streams",
-      FIRST_TOKEN_BUCKETS,
-      totals.firstToken,
-      model,
-    ),
-    histogram(
-      "gen_ai_server_time_per_output_token_seconds",
-      "Mean time per token after the first, of whole answers",
-      TOKEN_GAP_BUCKETS,
-      totals.tokenGap,
-      model,
-    ),
-    histogram(
-      "gen_ai_server_request_duration_seconds",
-      "Arrival at the gateway to the end of the answer, of whole answers",
-      REQUEST_BUCKETS,
-      totals.request,
-      model,
     ),
     histogram(
       "gw_forecast_first_token_seconds",

@@ -1,11 +1,13 @@
 import type { HistogramState } from "../base/histogram.ts";
 import { emptyHistogram, observe } from "../base/histogram.ts";
-import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS, TOKEN_GAP_BUCKETS } from "../slo/metric-buckets.ts";
+import { FIRST_TOKEN_BUCKETS, REQUEST_BUCKETS } from "../slo/metric-buckets.ts";
 import type { RouteResult } from "../routing/route-result.ts";
 import type { Lease } from "./lease-book.ts";
 import type { Outcome, Rejection, RetryReason } from "./offer.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
+import type { ServedTimesState } from "./served-times.ts";
+import { ServedTimes } from "./served-times.ts";
 
 /** What a first token took, as a share of what was foreseen. */
 export const FORECAST_RATIO_BUCKETS = [0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10];
@@ -38,14 +40,11 @@ export interface PoolTotalsState {
   hedgesWon: number;
   readonly continuations: Record<ContinuationResult, number>;
   readonly queueWait: HistogramState;
-  /** From the arrival at the gateway. */
-  readonly firstToken: HistogramState;
   /** From the dispatch: what was expected, and what came. */
   readonly expectedFirstToken: HistogramState;
   readonly actualFirstToken: HistogramState;
   readonly firstTokenRatio: HistogramState;
-  readonly tokenGap: HistogramState;
-  readonly request: HistogramState;
+  readonly served: ServedTimesState;
 }
 
 /** Totals of which each is zero. */
@@ -86,21 +85,21 @@ export function noTotals(): PoolTotalsState {
     hedgesWon: 0,
     continuations: { completed: 0, failed: 0, "client-gone": 0, refused: 0, withdrawn: 0 },
     queueWait: emptyHistogram(REQUEST_BUCKETS),
-    firstToken: emptyHistogram(FIRST_TOKEN_BUCKETS),
     expectedFirstToken: emptyHistogram(FIRST_TOKEN_BUCKETS),
     actualFirstToken: emptyHistogram(FIRST_TOKEN_BUCKETS),
     firstTokenRatio: emptyHistogram(FORECAST_RATIO_BUCKETS),
-    tokenGap: emptyHistogram(TOKEN_GAP_BUCKETS),
-    request: emptyHistogram(REQUEST_BUCKETS),
+    served: new Map(),
   };
 }
 
 /** What only ever grows in the life of a pool, for metrics: no decision is made by it. */
 export class PoolTotals {
   readonly state: PoolTotalsState;
+  readonly served: ServedTimes;
 
   constructor(state: PoolTotalsState = noTotals()) {
     this.state = state;
+    this.served = new ServedTimes(state.served);
   }
 
   rejected({ continued }: PoolRequest["offer"], reason: Rejection["reason"]): void {
@@ -130,7 +129,7 @@ export class PoolTotals {
     if (isHedge) state.hedgesWon += 1;
     // That of an answer which goes on has come long ago.
     if (emittedTokens === 0) {
-      observe(state.firstToken, FIRST_TOKEN_BUCKETS, (spentMs + firstTokenAfterMs) / 1000);
+      this.served.firstToken(lease, (spentMs + firstTokenAfterMs) / 1000);
     }
     observe(state.expectedFirstToken, FIRST_TOKEN_BUCKETS, predictedMs / 1000);
     observe(state.actualFirstToken, FIRST_TOKEN_BUCKETS, firstTokenAfterMs / 1000);
@@ -139,7 +138,8 @@ export class PoolTotals {
   }
 
   /** How fast answers come is told only of whole ones: others end early or late for reasons of their own. */
-  ended({ spentMs, dispatchedAtMs, emittedTokens }: Lease, outcome: Outcome, nowMs: number): void {
+  ended(lease: Lease, outcome: Outcome, nowMs: number): void {
+    const { spentMs, dispatchedAtMs, emittedTokens } = lease;
     const { kind, promptTokens = 0, cachedTokens = 0, outputTokens = 0, decodeMs } = outcome;
     const { endedBy, tokens } = this.state;
     endedBy[kind] += 1;
@@ -151,10 +151,10 @@ export class PoolTotals {
     if (emittedTokens > 0) this.state.continuations[continuationResultOf(kind)] += 1;
     if (kind !== "completed") return;
     const durationMs = spentMs + Math.max(0, nowMs - dispatchedAtMs);
-    observe(this.state.request, REQUEST_BUCKETS, durationMs / 1000);
+    this.served.request(lease, durationMs / 1000);
     // The pace of an answer in parts is that of no replica, and its gap no pace.
     if (decodeMs === undefined || outputTokens < 2 || emittedTokens > 0) return;
-    observe(this.state.tokenGap, TOKEN_GAP_BUCKETS, decodeMs / (outputTokens - 1) / 1000);
+    this.served.tokenGap(lease, decodeMs / (outputTokens - 1) / 1000);
   }
 }
 

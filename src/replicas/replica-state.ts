@@ -10,7 +10,7 @@ import { newPrefixIndexState } from "./prefix-index.ts";
 import type { ResidentsState } from "./residents.ts";
 import type { ServedModelsState } from "./served-models.ts";
 import type { UpstreamQuotaState } from "./upstream-quota.ts";
-import { UpstreamQuota } from "./upstream-quota.ts";
+import { ceilingOf } from "./upstream-quota.ts";
 import type { SpeedFactorState } from "./speed-factor.ts";
 
 /** What the configuration says of a replica. */
@@ -143,7 +143,7 @@ export function slotsMaxOf({ hello, settings, signals }: ReplicaState): number {
 
 /** The same, of a server that has shown to take no more than so many of those. */
 export function slotsOf(state: ReplicaState): number {
-  return Math.min(slotsMaxOf(state), new UpstreamQuota(state.quota).ceiling);
+  return Math.min(slotsMaxOf(state), ceilingOf(state.quota));
 }
 
 /** Names the kind of replica: those of one kind load and run the same. */

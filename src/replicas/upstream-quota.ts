@@ -38,6 +38,11 @@ const ALONE = 2;
 /** A first token costs as much as computing so many tokens, apart from its prompt. */
 const FIXED_TOKENS = 500;
 
+/** Requests that a server may have at once; `Infinity` unless that was found to be too many. */
+export function ceilingOf({ ceiling = Infinity }: UpstreamQuotaState): number {
+  return Math.max(1, Math.floor(ceiling));
+}
+
 /**
  * How many requests at once a server takes that does not tell its load: cut when it refuses for want of room, or when
  * first tokens take much longer for their prompts than at its best; raised by one for as many good answers as there
@@ -50,9 +55,8 @@ export class UpstreamQuota {
     this.state = state;
   }
 
-  /** Requests that it may have at once; `Infinity` unless that was found to be too many. */
   get ceiling(): number {
-    return Math.max(1, Math.floor(this.state.ceiling ?? Infinity));
+    return ceilingOf(this.state);
   }
 
   isHeldAt(nowMs: number): boolean {

@@ -2,6 +2,8 @@ import type { ConfigurationProblem } from "./configuration-problems.ts";
 import type { Part } from "./document-part.ts";
 import { child, entriesOf, itemsOf, nameOf } from "./document-part.ts";
 import { inherited } from "./inheritance.ts";
+import type { DocumentPath } from "./references.ts";
+import { formatPath } from "./references.ts";
 import { parseDateAtMs } from "./units.ts";
 
 /**
@@ -15,11 +17,10 @@ export function findConfigurationWarnings(
 ): readonly ConfigurationProblem[] {
   const root = { value: document, path: [] };
   const tenants = entriesOf(child(root, "tenants"));
-  const vain = modelsOfOtherEngines(root);
-  return tenants.flatMap((tenant) => [
-    ...expiredKeys(tenant, nowMs),
-    ...vainContinuation(tenant, child(root, "defaults"), vain),
-  ]);
+  return [
+    ...tenants.flatMap((tenant) => expiredKeys(tenant, nowMs)),
+    ...vainContinuations(tenants, child(root, "defaults"), modelsOfOtherEngines(root)),
+  ];
 }
 
 function expiredKeys(tenant: Part, nowMs: number): ConfigurationProblem[] {
@@ -32,17 +33,26 @@ function expiredKeys(tenant: Part, nowMs: number): ConfigurationProblem[] {
   });
 }
 
-function vainContinuation(
-  tenant: Part,
+/** What many tenants have from `defaults` is told once, of all their models. */
+function vainContinuations(
+  tenants: readonly Part[],
   defaults: Part,
   vain: ReadonlySet<unknown>,
 ): ConfigurationProblem[] {
-  const { value, path } = inherited(tenant, defaults, "continuation");
-  const models = itemsOf(inherited(tenant, defaults, "models")).map((model) => model.value);
-  const inVain = models.filter((model) => vain.has(model));
-  if (value !== true || inVain.length === 0) return [];
-  const message = `answers of ${inVain.join(", ")} do not go on elsewhere: only replicas of engine sluice can`;
-  return [{ path, message }];
+  const places = new Map<string, { readonly path: DocumentPath; readonly models: Set<unknown> }>();
+  for (const tenant of tenants) {
+    const { value, path } = inherited(tenant, defaults, "continuation");
+    const models = itemsOf(inherited(tenant, defaults, "models")).map((model) => model.value);
+    const inVain = value === true ? models.filter((model) => vain.has(model)) : [];
+    if (inVain.length === 0) continue;
+    const place = formatPath(path);
+    const known = places.get(place)?.models ?? [];
+    places.set(place, { path, models: new Set([...known, ...inVain]) });
+  }
+  return Array.from(places.values(), ({ path, models }) => ({
+    path,
+    message: `answers of ${[...models].join(", ")} do not go on elsewhere: only replicas of engine sluice can`,
+  }));
 }
 
 /** Models of whose pools no replica is ours. */

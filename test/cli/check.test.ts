@@ -40,6 +40,32 @@ tenants:
 /** The same without the key that has expired. */
 const CLEAN = RIGHT.replace(", expires: 2020-01-01", "");
 
+/** What a new operator gets wrong, a mistake a place. */
+const MISTAKES = `models:
+  chat-8b: { context: 32KB, pool: gpus, upstream: meta-llama/Llama-3.1-8B-Instruct }
+  small: { context: 8k, pool: gpsu }
+pools:
+  gpus: { engine: vlm, replicas: [{ url: "gpu-1.internal:8000" }], auth: { secret: GPU_POOL_TOKEN } }
+classes:
+  voice: { ttft: { p99: 300 }, tpot: { p99: 25ms }, tbt_max: 200ms }
+tenants:
+  acme:
+    keys: [{ name: prod, hash: "hmac-sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", expires: 30.6.2027 }]
+    models: [chat-8b]
+    class: vocie
+    share: { weight: 4, guaranteed: 0.2 }
+    limits: { concurrency: many, tokens_per_minut: 400k }
+    attempts: 7
+    timeouts: { total: soon }
+    overload: [{ queue: 60% }, { fallback_model: nano }, reject]
+  globex:
+    keys: [{ name: app, key: sk-plain }]
+    models: [chat-8b]
+    class: interactive
+    cache: { scope: everybody }
+    cors: { origins: ["app.example"] }
+`;
+
 describe("sluice check", () => {
   test("the bundled local configuration is right, for a local gateway only", async () => {
     expect(await runRecorded("check", "--local", LOCAL_FILE)).toEqual({
@@ -59,6 +85,34 @@ describe("sluice check", () => {
     expect(pool).toContain("locl");
     expect(hash).toMatch(`${file}:7 tenants.acme.keys[0].hash: expected`);
     expect(others).toEqual([]);
+  });
+
+  test("sixteen mistakes of a newcomer are told at once, each with its place, its value and what would be right", async () => {
+    const file = write("mistakes.yaml", MISTAKES);
+    const { exitCode, stdout, stderr } = await runRecorded("check", file);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
+    expect(stderr.split("\n").map((line) => line.replace(`${file}:`, ""))).toEqual([
+      '2 models.chat-8b.context: expected a number of tokens from 1 to 10000000, such as 64 or 1k, found "32KB"',
+      "3 models.small.pool: expected the name of a pool, found \"gpsu\": did you mean 'gpus'?",
+      "5 pools.gpus.engine: expected one of sluice, vllm, sglang, trtllm, tgi, llamacpp, dynamo, ollama, openai, " +
+        "found \"vlm\": did you mean 'vllm'?",
+      "5 pools.gpus.replicas[0].url: expected a URL such as http://10.0.0.7:9101, without credentials, query or " +
+        'fragment, found "gpu-1.internal:8000"',
+      "7 classes.voice.ttft.p99: expected a duration such as 300ms, 8s or 2m, found 300",
+      '10 tenants.acme.keys[0].expires: expected a date such as 2027-06-30, found "30.6.2027"',
+      "12 tenants.acme.class: expected the name of a class, found \"vocie\": did you mean 'voice'?",
+      "13 tenants.acme.share.guaranteed: expected a share of at most 90%, such as 20% or 0.5%, found 0.2",
+      "14 tenants.acme.limits.concurrency: expected a number of requests from 1 to 100000, such as 64 or 1k, " +
+        'found "many"',
+      "14 tenants.acme.limits.tokens_per_minut: unknown key \"tokens_per_minut\": did you mean 'tokens_per_minute'?",
+      "15 tenants.acme.attempts: expected a number of attempts from 2 to 4, found 7",
+      '16 tenants.acme.timeouts.total: expected a duration from 10ms to 10m, such as 120s, found "soon"',
+      '17 tenants.acme.overload[1].fallback_model: expected the name of a model, found "nano": known: chat-8b, small',
+      "19 tenants.globex.keys[0].key: expected a hash: plain keys are for local mode only",
+      '22 tenants.globex.cache.scope: expected tenant or user, found "everybody"',
+      "23 tenants.globex.cors.origins[0]: expected an origin such as https://app.example, in lower case and without " +
+        'a path, found "app.example"',
+    ]);
   });
 
   test("--json gives the same problems to programs", async () => {
@@ -134,6 +188,23 @@ describe("sluice check", () => {
       stdout: `${file} is right`,
       stderr: `Warning: ${file}:10 tenants.acme.continuation: ${message}`,
     });
+  });
+
+  test("what tenants have from the defaults is warned of once, with all their models", async () => {
+    const pools = "pools: { gpus: { engine: vllm, replicas: [{ url: http://127.0.0.1:9101 }] } }";
+    const models = "a: { context: 2k, pool: gpus }, b: { context: 2k, pool: gpus }";
+    const tenants = ["a", "b", "a"].map((model, at) => `t${at}: { models: [${model}], keys: [] }`);
+    const text = `models: { ${models} }
+${pools}
+defaults: { continuation: true, class: standard }
+tenants: { ${tenants.join(", ")} }
+`;
+    const file = write("inherited.yaml", text);
+    const { stderr } = await runRecorded("check", file);
+    expect(stderr.split("\n").filter((line) => line.startsWith("Warning"))).toEqual([
+      `Warning: ${file}:3 defaults.continuation: answers of a, b do not go on elsewhere: ` +
+        "only replicas of engine sluice can",
+    ]);
   });
 
   test("a key that has expired is a warning with its line, and the file is right", async () => {

@@ -46,7 +46,10 @@ describe("a gateway with two engines, asked by the official client", () => {
       parsed,
       done: value("gw_stream_end_total", { by: "done" }),
       output: value("gw_tokens_total", { type: "output" }),
-      firstTokens: value("gen_ai_server_time_to_first_token_seconds_count"),
+      firstTokens: value("gen_ai_server_time_to_first_token_seconds_count", {
+        gen_ai_operation_name: "chat",
+        gen_ai_request_model: "sluice-tiny",
+      }),
     };
   }
 

@@ -5,12 +5,13 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { copyBundledTokenizer } from "../support/bundled-tokenizer.ts";
 import { spawnEngine } from "../support/engine-program.ts";
+import { RUNTIMES_AND_PRECISIONS } from "../gpu-backend/engine/executor/runtimes.ts";
 import { LARGE_PARAMETERS, writeLargeCheckpoint } from "../support/large-checkpoint.ts";
 import { readStream, startEngine } from "../support/running-engine.ts";
 
 const STREAMS = 16;
 const TOKENS = 12;
-const FLAGS = ["--port", "0", "--kv-blocks", "128", "--runtime", "wasm"];
+const FLAGS = ["--port", "0", "--kv-blocks", "128"];
 const TEST_MS_MAX = 300_000;
 
 let directory: string;
@@ -66,11 +67,12 @@ async function peakOf(flags: readonly string[]) {
 }
 
 describe("a checkpoint of 100 million parameters", () => {
-  test.skipIf(!existsSync("/proc/self/status")).each(["int8", "f32"])(
-    "takes at most 1.3 times its size while it is loaded in %s, beyond what any engine takes",
-    async (precision) => {
-      const small = await peakOf(["--precision", precision]);
-      const large = await peakOf(["--precision", precision, "--model", directory]);
+  test.skipIf(!existsSync("/proc/self/status")).each(RUNTIMES_AND_PRECISIONS)(
+    "takes at most 1.3 times its size while it is loaded in $precision on $runtime, beyond what any engine takes",
+    async ({ precision, runtime }) => {
+      const way = ["--precision", precision, "--runtime", runtime];
+      const small = await peakOf(way);
+      const large = await peakOf([...way, "--model", directory]);
       const plannedBytes = large.plannedBytes - small.plannedBytes;
       expect(plannedBytes).toBeGreaterThan(100e6);
       const ratio = (large.peakBytes - small.peakBytes) / plannedBytes;
@@ -88,7 +90,15 @@ describe("a checkpoint of 100 million parameters", () => {
       const texts: string[][] = [];
       const residentBytes: number[] = [];
       for (let round = 0; round < 4; round++) {
-        const engine = await startEngine([...FLAGS, "--model", directory, "--model-name", "large"]);
+        const engine = await startEngine([
+          ...FLAGS,
+          "--runtime",
+          "wasm",
+          "--model",
+          directory,
+          "--model-name",
+          "large",
+        ]);
         const ready = engine.log.find(({ event }) => event === "ready");
         expect(ready).toMatchObject({ parameters: LARGE_PARAMETERS });
         const answers = await answersOf(engine.url, "large");

@@ -1,12 +1,11 @@
-import { once } from "node:events";
-import type { Server } from "node:http";
 import { createServer } from "node:http";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { assert } from "../../src/base/assert.ts";
 import { runRecorded } from "../cli/support/recorded-terminal.ts";
+import type { ListeningServer } from "../support/listen-on-loopback.ts";
+import { listenOnLoopback } from "../support/listen-on-loopback.ts";
 import type { BareGateway } from "./support/miniflare-gateway.ts";
 import { startBareGateway } from "./support/miniflare-gateway.ts";
 
@@ -15,11 +14,11 @@ const chunk = (content: string, finish: string | null = null) =>
   `data: ${JSON.stringify({ id: "1", object: "chat.completion.chunk", created: 1, model: "tiny", choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
 
 let gateway: BareGateway;
-let server: Server;
+let server: ListeningServer;
 beforeAll(async () => {
   gateway = await startBareGateway("production");
   // A server that is not ours, and takes its time to answer.
-  server = createServer((request, response) => {
+  const slow = createServer((request, response) => {
     request.resume();
     if (request.url !== "/v1/chat/completions") {
       response.writeHead(404).end();
@@ -28,13 +27,12 @@ beforeAll(async () => {
     response.writeHead(200, { "content-type": "text/event-stream" });
     response.write(chunk("Once"));
     setTimeout(() => response.end(`${chunk(" upon", "stop")}data: [DONE]\n\n`), ANSWER_MS);
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
+  });
+  server = await listenOnLoopback(slow);
 });
 afterEach(() => vi.unstubAllEnvs());
 afterAll(async () => {
-  server.close();
-  server.closeAllConnections();
+  await server.close();
   await gateway.dispose();
 });
 
@@ -101,8 +99,6 @@ class Load {
 }
 
 test("under load a tenant comes, its key is rotated, its limit lowered and all of it rolled back: no request is lost", async () => {
-  const address = server.address();
-  assert(typeof address === "object" && address !== null, "a TCP server has an address object");
   vi.stubEnv("SLUICE_KEY_PEPPER", gateway.secrets.SLUICE_KEY_PEPPER);
   const made: { key: string; hash: string } = JSON.parse(
     (await runRecorded("hash-key", "--json")).stdout,
@@ -111,7 +107,7 @@ test("under load a tenant comes, its key is rotated, its limit lowered and all o
   writeFileSync(
     file,
     `models: { tiny: { context: 2048, pool: gpus } }
-pools: { gpus: { engine: openai, replicas: [{ url: "http://127.0.0.1:${address.port}" }] } }
+pools: { gpus: { engine: openai, replicas: [{ url: "${server.url}" }] } }
 tenants: { acme: { keys: [{ name: prod, hash: "${made.hash}" }], models: [tiny], class: bulk } }
 `,
   );

@@ -186,3 +186,38 @@ test("an administrator has a key of their own, and every message says what to do
     expect(await sluice(words, 2)).toContain(message);
   }
 });
+
+test("every command speaks to programs as well as to people", async () => {
+  const file = join(gateway.folder, "sluice.yaml");
+  const asking: string[][] = [
+    ["tenants", "list"],
+    ["tenants", "show", "acme"],
+    ["keys", "list", "acme"],
+    ["diff", file],
+    ["diff", "1"],
+    ["history"],
+    ["usage", "acme"],
+    ["slo"],
+    ["slo", "acme"],
+    ["pools", "list"],
+  ];
+  const doing: string[][] = [
+    ["apply", file, "--reason=again", "--yes"],
+    ["tenants", "add", "initech", "--models=tiny", "--class=bulk"],
+    ["tenants", "change", "initech", "--concurrency=2"],
+    ["keys", "create", "initech", "app"],
+    ["keys", "rotate", "initech", "app", "--overlap=1h"],
+    ["keys", "revoke", "initech", "app", "--yes"],
+    ["tenants", "remove", "initech", "--yes"],
+    ["rollback", "1", "--yes"],
+  ];
+  for (const words of [...asking, ...doing]) {
+    // oxlint-disable-next-line no-await-in-loop -- one after the other
+    const told: unknown = JSON.parse(await sluice([...words, "--json"]));
+    expect([words, typeof told]).toEqual([words, "object"]);
+  }
+  for (const words of asking) {
+    // oxlint-disable-next-line no-await-in-loop -- one after the other
+    expect(await sluice(words)).not.toMatch(/^\s*[{[]/);
+  }
+});

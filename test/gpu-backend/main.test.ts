@@ -1,14 +1,16 @@
-import { createServer } from "node:net";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { afterEach, expect, test, vi } from "vitest";
 import { isPortTaken } from "../../cli/stack/engine-child.ts";
 import { type EngineProgram, spawnEngine } from "../support/engine-program.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FakePool, startFakePool } from "../support/fake-pool.ts";
-import { takeFreePorts } from "../support/free-ports.ts";
 import { LONG_TASK, readCompletion, readProblem, readStream } from "../support/running-engine.ts";
 
 const START_MS_MAX = 90_000;
 const SECRET = "a-secret-of-these-tests";
+/** What runs goes on at SIGCONT: until then it cannot end before the test has done what it came for. */
+const HELD = new URL("../support/hold-engine.mjs", import.meta.url);
 
 let program: EngineProgram | undefined;
 let pool: FakePool | undefined;
@@ -31,7 +33,7 @@ test(
   async () => {
     pool = await startFakePool();
     const flags = ["--port", "0", "--kv-blocks", "256", "--drain-ms", "60000", "--runtime", "wasm"];
-    program = spawnEngine([...flags, "--pool-url", pool.url], SECRET);
+    program = spawnEngine([...flags, "--pool-url", pool.url], SECRET, HELD);
     const url = await program.ready();
     expect(program.log).toContainEqual(
       expect.objectContaining({
@@ -62,6 +64,7 @@ test(
       code: "server_is_overloaded",
     });
     expect((await fetch(`${url}/health`)).status).toBe(503);
+    program.child.kill("SIGCONT");
     const answer = await readStream(running);
     expect(answer.finishReasons).toEqual(["stop"]);
     expect(answer.lastData).toBe("[DONE]");
@@ -74,7 +77,7 @@ test(
 test(
   "what still runs when the time to drain is over ends with an error, and the exit is still 0",
   async () => {
-    program = spawnEngine(["--port", "0", "--kv-blocks", "256", "--drain-ms", "0"], SECRET);
+    program = spawnEngine(["--port", "0", "--kv-blocks", "256", "--drain-ms", "0"], SECRET, HELD);
     const running = await chat(await program.ready(), { stream: true });
     program.child.kill("SIGINT");
     const answer = await readStream(running);
@@ -88,7 +91,7 @@ test(
 test(
   "a second signal does not wait for what runs",
   async () => {
-    program = spawnEngine(["--port", "0", "--kv-blocks", "256"], SECRET);
+    program = spawnEngine(["--port", "0", "--kv-blocks", "256"], SECRET, HELD);
     const running = await chat(await program.ready(), { stream: true });
     program.child.kill("SIGTERM");
     await eventually("it drains", () => program?.log.at(-1)?.["event"] === "draining");
@@ -104,8 +107,8 @@ test(
 test(
   "an engine whose thread breaks down fails what is open, says why, and exits with 1",
   async () => {
-    const preload = new URL("../support/end-engine-thread.mjs", import.meta.url);
-    program = spawnEngine(["--port", "0", "--kv-blocks", "256"], SECRET, preload);
+    const ending = new URL("../support/end-engine-thread.mjs", import.meta.url);
+    program = spawnEngine(["--port", "0", "--kv-blocks", "256"], SECRET, HELD, ending);
     const running = await chat(await program.ready(), { stream: true });
     program.child.kill("SIGUSR2");
     const answer = await readStream(running);
@@ -153,8 +156,10 @@ test(
 test(
   "a port that is taken is named, with the flag that changes it",
   async () => {
-    const [port = 0] = await takeFreePorts(1);
-    const squatter = createServer().listen(port, "127.0.0.1");
+    const squatter = createServer().listen(0, "127.0.0.1");
+    await once(squatter, "listening");
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP
+    const { port } = squatter.address() as AddressInfo;
     program = spawnEngine(["--port", String(port)]);
     expect(await program.ended).toBe(1);
     squatter.close();

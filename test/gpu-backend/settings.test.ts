@@ -191,6 +191,9 @@ describe("parseSettings", () => {
     expect(problemsOf(words("--kv-disk /var/kv"))).toEqual([
       "--kv-disk: expected with --kv-host-mib, through which all of it comes back",
     ]);
+    expect(problemsOf(words("--kv-host-mib 8 --kv-disk-mib 1024"))).toEqual([
+      "--kv-disk-mib: expected with --kv-disk, the folder that it bounds",
+    ]);
     expect(problemsOf(words("--kv-host-mib 8 --no-prefix-cache"))).toEqual([
       "--kv-host-mib: expected without --no-prefix-cache, since nothing is found there",
     ]);

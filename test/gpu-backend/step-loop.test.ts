@@ -33,6 +33,7 @@ function startLoop(beforeRun?: BeforeRun, draftRun?: BeforeRun) {
     }),
   });
   const events: EngineEvent[] = [];
+  const givenUp: string[] = [];
   const loop = new StepLoop({
     engine,
     executor,
@@ -44,6 +45,7 @@ function startLoop(beforeRun?: BeforeRun, draftRun?: BeforeRun) {
       engine.checkInvariants();
       events.push(...published);
     },
+    onDraftsGivenUp: (reason) => givenUp.push(reason),
   });
   let failure: unknown;
   loop.run().catch((error: unknown) => (failure = error));
@@ -52,6 +54,7 @@ function startLoop(beforeRun?: BeforeRun, draftRun?: BeforeRun) {
     executor,
     draftModel,
     events,
+    givenUp,
     loop,
     failure: () => failure,
     tokensOf: (id: string) =>
@@ -207,9 +210,9 @@ test("what a draft model says is verified, and nothing of it is left when its re
   expect(draftModel?.textCount).toBe(0);
 });
 
-test("a draft model that fails costs its drafts, and is given up in the end", async () => {
+test("a draft model that fails costs its drafts, and is given up in the end, which is said once", async () => {
   let draftRuns = 0;
-  const { loop, executor, tokensOf, failure } = startLoop(undefined, () => {
+  const { loop, executor, tokensOf, failure, givenUp } = startLoop(undefined, () => {
     draftRuns += 1;
     throw new Error("no draft");
   });
@@ -220,5 +223,6 @@ test("a draft model that fails costs its drafts, and is given up in the end", as
   expect(tokensOf("b")).toEqual(aloneTokens(requestB));
   expect(executor.runs).toBe(9);
   expect(draftRuns).toBe(3);
+  expect(givenUp).toEqual(["no draft"]);
   expect(failure()).toBeUndefined();
 });

@@ -3,7 +3,8 @@ import { ReplicaId } from "../../src/protocol/ids.ts";
 import type { ReplicaReport } from "../../src/protocol/engine-api.ts";
 import type { VerdictListener } from "../../simulator/dispatcher.ts";
 import { runExperiment } from "../../simulator/experiment.ts";
-import { DeadlineQueue } from "../../simulator/policies/deadline-queue.ts";
+import { DeadlineOrder } from "../../simulator/policies/deadline-order.ts";
+import { GatewayQueue } from "../../simulator/policies/gateway-queue.ts";
 import { smallPool, THREE_TENANTS } from "../../simulator/promises/small-pool.ts";
 import type { PolicyReplica } from "../../simulator/policies/policy.ts";
 import { PolicyDispatcher } from "../../simulator/policy-dispatcher.ts";
@@ -23,7 +24,7 @@ test("a policy with a queue keeps its limit, and everybody who waits ends once",
     warmUpMs: 0,
     measuredMs: 3_000,
     clients: { retry: "never", retriesMax: 0, leavesRatio: 0.2, leavesAfterMsMax: 2_000 },
-    createPolicy: () => new DeadlineQueue({ outstandingMax: 6 }),
+    createPolicy: () => new GatewayQueue(new DeadlineOrder(), { outstandingMax: 6 }),
     onRecord: (record) => records.push(record),
   });
   simulation.gateway.dispatcher.checkInvariants();

@@ -16,14 +16,14 @@ export interface EngineProgram {
   ready(): Promise<string>;
 }
 
-/** Starts `gpu-backend/start.mjs`, behind the module `preload`; whoever starts it ends it. */
+/** Starts `gpu-backend/start.mjs` behind these modules; whoever starts it ends it. */
 export function spawnEngine(
   flags: readonly string[],
   secret?: string,
-  preload?: URL,
+  ...preloads: readonly URL[]
 ): EngineProgram {
-  const preloads = preload === undefined ? [] : ["--import", preload.href];
-  const child = spawn(process.execPath, [...preloads, MAIN, ...flags], {
+  const imports = preloads.flatMap(({ href }) => ["--import", href]);
+  const child = spawn(process.execPath, [...imports, MAIN, ...flags], {
     env: { ...process.env, SLUICE_REPLICA_SECRET: secret },
     stdio: ["pipe", "pipe", "pipe"],
   });

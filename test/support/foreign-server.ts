@@ -1,7 +1,7 @@
-import { once } from "node:events";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { createServer } from "node:http";
-import { assert } from "../../src/base/assert.ts";
+import type { ListeningServer } from "./listen-on-loopback.ts";
+import { listenOnLoopback } from "./listen-on-loopback.ts";
 
 /** A server that takes a request and never answers it. */
 export const SILENCE = { silence: true };
@@ -10,15 +10,13 @@ export const SILENCE = { silence: true };
 export type ForeignAnswer = string | object;
 
 /** A server that is not ours, as far as it says something of itself. */
-export interface ForeignServer {
-  readonly url: string;
+export interface ForeignServer extends ListeningServer {
   /** Paths that were asked for, oldest first. */
   readonly paths: string[];
   /** All of their headers. */
   readonly headers: IncomingHttpHeaders[];
   /** Their `authorization` headers. */
   readonly bearers: (string | undefined)[];
-  close(): Promise<void>;
 }
 
 /** Starts one on loopback; what it has no answer for is 404, as everywhere. */
@@ -47,22 +45,7 @@ export async function startForeignServer(
       response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer));
     }
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  assert(typeof address === "object" && address !== null, "a TCP server has an address object");
-  return {
-    url: `http://127.0.0.1:${address.port}`,
-    paths,
-    headers,
-    bearers,
-    async close() {
-      const closed = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  return { ...(await listenOnLoopback(server)), paths, headers, bearers };
 }
 
 function isRaw(answer: object): answer is { readonly status: number; readonly body: string } {

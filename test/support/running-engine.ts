@@ -4,6 +4,7 @@ import { parseSettings } from "../../gpu-backend/settings.ts";
 import type { ChatCompletion, ChatCompletionChunk } from "../../src/protocol/chat-response.ts";
 import type { Completion } from "../../src/protocol/completion-response.ts";
 import type { ErrorEnvelope } from "../../src/protocol/errors.ts";
+import type { EngineHold } from "./engine-hold.mjs";
 import { eventually } from "./eventually.ts";
 
 /** One line of an engine's log. */
@@ -20,6 +21,8 @@ export interface TestEngine {
   chat(body: object, init?: RequestInit): Promise<Response>;
   /** The value of one metric without labels. */
   metric(name: string): Promise<number>;
+  /** Asks until the answer is yes; an engine that is held takes a step between any two looks. */
+  stepUntil(what: string, ask: () => boolean | Promise<boolean>): Promise<void>;
   /** Waits until nothing runs or waits, and then returns the share of the KV blocks in use. */
   idleKvUsage(): Promise<number>;
   stop(): Promise<void>;
@@ -28,19 +31,24 @@ export interface TestEngine {
 /** Compiling the model takes a second on an idle core, and far more where tests run side by side. */
 export const ENGINE_START_MS_MAX = 60_000;
 
-/** Starts an engine by the flags it would be started with; the secret is the environment's. */
+/**
+ * Starts an engine by the flags it would be started with; the secret is the environment's. Its thread is in the
+ * hands of `hold`, if there is one.
+ */
 export async function startEngine(
   flags: readonly string[] = [],
   secret?: string,
+  hold?: EngineHold,
 ): Promise<TestEngine> {
   const argv = ["--port", "0", "--kv-blocks", "256", "--drain-ms", "0", ...flags];
   const parsed = parseSettings(argv, { SLUICE_REPLICA_SECRET: secret });
   if (parsed.kind !== "settings") throw new Error(JSON.stringify(parsed));
   const log: LogLine[] = [];
+  const release = hold?.intercept();
   const engine = await runEngine(
     parsed.settings,
     createLog((line) => log.push(JSON.parse(line))),
-  );
+  ).finally(release);
   const { url } = engine;
   const send = (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers);
@@ -61,6 +69,11 @@ export async function startEngine(
     if (value === undefined) throw new Error(`There is no metric ${name}`);
     return Number(value);
   };
+  const stepUntil: TestEngine["stepUntil"] = (what, ask) =>
+    eventually(what, () => {
+      hold?.step();
+      return ask();
+    });
   return {
     url,
     log,
@@ -69,14 +82,18 @@ export async function startEngine(
     chat: (body, init) =>
       post("/v1/chat/completions", { messages: [question("Hello!")], ...body }, init),
     metric,
+    stepUntil,
     idleKvUsage: async () => {
-      await eventually("the engine is idle", async () => {
+      await stepUntil("the engine is idle", async () => {
         const running = await metric("engine_num_requests_running");
         return running + (await metric("engine_num_requests_waiting")) === 0;
       });
       return metric("engine_kv_cache_usage_perc");
     },
-    stop: () => engine.stop(),
+    stop: () => {
+      hold?.letGo();
+      return engine.stop();
+    },
   };
 }
 

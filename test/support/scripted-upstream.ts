@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import type { TestProject } from "vitest/node";
 import * as z from "zod";
-import { assert } from "../../src/base/assert.ts";
+import { listenOnLoopback } from "./listen-on-loopback.ts";
 import type { ReceivedRequest } from "./upstream-script.ts";
 import { UpstreamStep } from "./upstream-script.ts";
 
@@ -55,17 +55,9 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
       response.destroy();
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  assert(typeof address === "object" && address !== null, "a TCP server has an address object");
-  project.provide("upstreamUrl", `http://127.0.0.1:${address.port}`);
-  return async () => {
-    const closed = once(server, "close");
-    server.close();
-    server.closeAllConnections();
-    await closed;
-  };
+  const { url, close } = await listenOnLoopback(server);
+  project.provide("upstreamUrl", url);
+  return close;
 }
 
 async function route(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -128,9 +128,10 @@ describe("a replica that fails before the client has seen anything", () => {
   );
 });
 
-const TARGET_MS = 2_000;
+/** What is left of it when an attempt has been given up is long for a busy machine, too. */
+const TARGET_MS = 6_000;
 /** By then an attempt has been given up, if another one can be made. */
-const LATE_MS = 1_200;
+const LATE_MS = 3_600;
 const SOON = {
   targets: { ...firstTokenWithin(TARGET_MS), tpot: { percentileRatio: 0.99, limitMs: 50 } },
 };

@@ -15,6 +15,7 @@ import type { KeyScope } from "../../src/tenants/key-scope.ts";
 import { authenticate, authenticateAdmin, verifyBearer } from "../../workers/auth.ts";
 import { DIRECTORY_NAME } from "../../workers/directory-object.ts";
 import { GatewayError } from "../../workers/gateway-error.ts";
+import { requestCounts } from "../../workers/request-counts.ts";
 import { settingsOf } from "../../workers/settings.ts";
 import type { KeyWish } from "./support/configuration.ts";
 import { aLiveConfiguration, applyConfiguration, tearDirectory } from "./support/configuration.ts";
@@ -325,6 +326,20 @@ describe("authenticate(), while the Directory is away", () => {
       expect.stringMatching(/"event":"directory-away".*"isServed":false/),
     ]);
     expect(logged.mock.calls.flat().join("\n")).not.toContain(key);
+  });
+
+  test("counts for the metrics whom it has served so, and whom it could not", async () => {
+    const counted = vi.spyOn(requestCounts, "countStaleAccess");
+    const key = aKey();
+    await configure({ key });
+    await authenticateWith(bearer(key));
+    await tearDirectory();
+    expect(counted).not.toHaveBeenCalled();
+    const lateMs = NOW_MS + ACCESS_FRESH_MS;
+    expect(await authenticateWith(bearer(key), { nowMs: lateMs })).toBe("tenant-a");
+    expect(counted).toHaveBeenCalledTimes(1);
+    expect(await authenticateWith(bearer(aKey()), { nowMs: lateMs })).toBe("not_configured");
+    expect(counted).toHaveBeenCalledTimes(2);
   });
 
   test("asks once a second, not once a request", async () => {

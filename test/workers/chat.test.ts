@@ -1,7 +1,8 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, test, vi } from "vitest";
 import { firstTokenWithin } from "../support/pool-builders.ts";
 import { refusal, streamThatGoesOn } from "./support/answers.ts";
-import type { TestGateway } from "./support/gateway.ts";
+import type { GatewayWish, TestGateway } from "./support/gateway.ts";
 import {
   aGateway,
   becomesIdle,
@@ -9,6 +10,7 @@ import {
   fetchGateway,
   readEvents,
   textOf,
+  WAIT,
 } from "./support/gateway.ts";
 import { prefillingAt } from "./support/replica.ts";
 import { streamedAnswer, wholeAnswer } from "./support/upstream.ts";
@@ -510,10 +512,73 @@ describe("a prompt that is too long", () => {
     },
   );
 
+  const CROWDED: GatewayWish = {
+    replica: { report: { queuedUncachedTokens: 1_000_000 } },
+    tenant: { targets: firstTokenWithin(300) },
+  };
+
+  test.each<[string, GatewayWish, number, RegExp]>([
+    // On a busy machine its time is over before it could begin to wait.
+    [
+      "it has waited in vain",
+      CROWDED,
+      503,
+      /^No replica (came free|could begin the answer) in time/,
+    ],
+    [
+      "nobody more may wait",
+      { ...CROWDED, tenant: {}, queueMax: 0 },
+      503,
+      /^Too many requests wait already/,
+    ],
+    [
+      "its tenant has no share left",
+      { ...CROWDED, guaranteedRatios: [0, 0.9] },
+      429,
+      /^The tenant has used what is guaranteed to it/,
+    ],
+  ])("by estimate for the model is 400 also where %s", async (_, wish, status, message) => {
+    const overlong = await aGateway({ ...wish, contextTokens: 50 });
+    const refused = await askWithPrompt(overlong, 600, STREAM);
+    expect(refused.status).toBe(400);
+    expect(refused.headers.get("retry-after")).toBeNull();
+    expect(await refused.json()).toMatchObject({
+      error: {
+        code: "context_length_exceeded",
+        message: expect.stringMatching(/context length is 50 tokens, the prompt has about 18\d$/),
+      },
+    });
+    const shorter = await askWithPrompt(await aGateway(wish), 600, STREAM);
+    expect(shorter.status).toBe(status);
+    expect(await shorter.json()).toMatchObject({
+      error: { message: expect.stringMatching(message) },
+    });
+  });
+
+  test.each<[string, (gateway: TestGateway) => Promise<void>]>([
+    [
+      "no replica is there",
+      async ({ replicas, poolStatus }) => {
+        replicas[0]?.close();
+        await vi.waitFor(async () => {
+          expect((await poolStatus()).replicas).toMatchObject([{ state: "disconnected" }]);
+        }, WAIT);
+      },
+    ],
+    ["the pool is closed", ({ poolId }) => env.POOLS.getByName(poolId).close(poolId, true)],
+  ])("where %s is 400 by certainty, and by estimate nobody's to judge", async (_, leave) => {
+    const gateway = await aGateway({ contextTokens: 50 });
+    await leave(gateway);
+    const certain = await askWithPrompt(gateway, 50 * 128);
+    expect(certain.status).toBe(400);
+    expect(await certain.json()).toMatchObject({ error: { code: "context_length_exceeded" } });
+    expect((await askWithPrompt(gateway, 600)).status).toBe(503);
+  });
+
   test("for the time that its replica has at the moment is 503 with a retry", async () => {
     const gateway = await aGateway({
       replica: { report: { queuedUncachedTokens: 1_000_000 } },
-      tenant: { targets: firstTokenWithin(300) },
+      tenant: { targets: firstTokenWithin(1_200) },
     });
     const response = await askWithPrompt(gateway, 100, STREAM);
     expect(response.status).toBe(503);
@@ -608,7 +673,7 @@ describe("the log", () => {
     const lines = vi.spyOn(console, "log").mockImplementation(() => {});
     const busy = await aGateway({
       replica: { report: { queuedUncachedTokens: 1_000_000 } },
-      tenant: { targets: firstTokenWithin(300) },
+      tenant: { targets: firstTokenWithin(1_200) },
     });
     await busy.ask({ body: STREAM });
     const broken = await aGateway();

@@ -14,12 +14,7 @@ afterEach(() => {
 
 function aClientStream(headers: () => Record<string, string> = () => ({})) {
   const onClientGone = vi.fn<() => void>();
-  const client = new ClientStream({
-    headHoldMs: HEAD_HOLD_MS,
-    heartbeatMs: HEARTBEAT_MS,
-    headers,
-    onClientGone,
-  });
+  const client = new ClientStream({ headers, onClientGone });
   return { client, onClientGone };
 }
 
@@ -41,7 +36,7 @@ async function readNext(response: Response): Promise<string> {
 }
 
 describe("ClientStream", () => {
-  test("holds the head until there is something to send", async () => {
+  test("holds the head until there is something to send, for two seconds", async () => {
     const { client } = aClientStream();
     await vi.advanceTimersByTimeAsync(HEAD_HOLD_MS - 1);
     expect(await isSettled(client.response)).toBe(false);
@@ -55,7 +50,7 @@ describe("ClientStream", () => {
     await ended;
   });
 
-  test("sends the head with a comment when it was held long enough", async () => {
+  test("sends the head with a comment when it was held for two seconds", async () => {
     const { client } = aClientStream();
     await vi.advanceTimersByTimeAsync(HEAD_HOLD_MS);
     const response = await client.response;
@@ -75,7 +70,7 @@ describe("ClientStream", () => {
     await sent;
   });
 
-  test("breaks every silence of a heartbeat by a comment, and no shorter one", async () => {
+  test("breaks every silence of a second by a comment, and no shorter one", async () => {
     const { client } = aClientStream();
     const sent = client.send("a");
     const response = await client.response;

@@ -37,8 +37,8 @@ const errorFrame = (code: string): UpstreamStep => ({
   kind: "text",
   text: `event: error\ndata: {"error":{"message":"gone","code":"${code}"}}\n\n`,
 });
-/** By then a stream that pauses is given up, and by twice that it is over. */
-const STALL_MS = 1_600;
+/** By then a stream that pauses is over, and by half of that gone on with: long for a machine that is busy, too. */
+const STALL_MS = 4_800;
 
 /** A gateway of a tenant that wants its answers gone on with. */
 function aContinuingGateway(

@@ -13,6 +13,7 @@ import {
 } from "./support/upstream.ts";
 
 const END: UpstreamStep = { kind: "end" };
+const HANG: UpstreamStep = { kind: "hang" };
 const RESET: UpstreamStep = { kind: "reset" };
 const text = (content: string): UpstreamStep => ({ kind: "text", text: content });
 const data = (content: string): UpstreamStep => text(`data: ${content}\n\n`);
@@ -65,6 +66,26 @@ const FAULTS = (finish: (reason: string) => UpstreamStep): [string, UpstreamStep
   ["finishes by an abort", [finish("abort"), END]],
 ];
 
+/** What a replica does in the middle of an answer that should come whole. */
+const WHOLE_FAULTS: [string, UpstreamStep[]][] = [
+  ["ends", [END]],
+  ["resets", [RESET]],
+  ["ends in the middle of a character", [{ kind: "bytes", base64: btoa("\u00e6") }, END]],
+  [
+    "resets in the middle of a character",
+    [{ kind: "bytes", base64: btoa("\u00e6") }, PAUSE, RESET],
+  ],
+  ["says nothing in bytes", [{ kind: "bytes", base64: btoa("\u0000\u0000") }, END]],
+  ["says garbage", [text("<html>"), END]],
+  ["says garbage and resets", [text("<html>"), PAUSE, RESET]],
+  ["says null", [text("null"), END]],
+  ["says a list", [text("[]"), END]],
+  ["says an error object", [text('{"error":{"message":"no","code":"oom"}}'), END]],
+  ["says an error text", [text('{"error":"no"}'), END]],
+  ["goes on as a stream", [data('{"choices":[{"index":0}]}'), DONE_FRAME, END]],
+  ["closes what it has not opened", [text("]}"), END]],
+];
+
 /** A gateway whose replica is never ejected: it is the only one. */
 async function ask(gateway: TestGateway, wish: object, steps: readonly UpstreamStep[]) {
   await gateway.upstream.answerWith(steps);
@@ -110,6 +131,68 @@ describe.each(FORMS)("a replica that answers $form", ({ wish, answer, finish, wh
     await becomesIdle(gateway);
   });
 
+  test("and falls silent before its first token, at whatever chunk, is a timeout", async () => {
+    const gateway = await aGateway({ tenant: { timeouts: { firstTokenMs: 100 } } });
+    for (let at = 0; at <= firstTokenAt; at++) {
+      // oxlint-disable-next-line no-await-in-loop -- one script after the other
+      const response = await ask(gateway, wish, [...answer.slice(0, at), HANG]);
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      expect([at, await endingOf(response)]).toEqual([
+        at,
+        { status: 504, terminals: ["timeout"], words: "" },
+      ]);
+    }
+    await becomesIdle(gateway);
+  });
+
+  test("and falls silent behind its first token, at whatever chunk, ends in one error", async () => {
+    const gateway = await aGateway({ tenant: { timeouts: { stallMs: 100 } } });
+    for (let at = firstTokenAt + 1; at <= finishAt; at++) {
+      // oxlint-disable-next-line no-await-in-loop -- one script after the other
+      const response = await ask(gateway, wish, [...answer.slice(0, at), HANG]);
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      const { status, terminals, words } = await endingOf(response);
+      expect([at, status, ...terminals]).toEqual([at, 200, "error"]);
+      // A busy machine may take a pause between two chunks for that already.
+      expect(WORDS.join("").startsWith(words)).toBe(true);
+      expect(words).not.toBe("");
+    }
+    await becomesIdle(gateway);
+  });
+
+  test("and falls silent behind its last text, at whatever chunk, is whole", async () => {
+    const gateway = await aGateway();
+    for (let at = finishAt + 1; at < answer.length; at++) {
+      // oxlint-disable-next-line no-await-in-loop -- one script after the other
+      const response = await ask(gateway, wish, [...answer.slice(0, at), HANG]);
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      expect([at, await endingOf(response)]).toEqual([
+        at,
+        { status: 200, terminals: ["done"], words: WORDS.join("") },
+      ]);
+    }
+    await becomesIdle(gateway);
+  });
+
+  test("that comes whole and falls silent anywhere gives no half of it", async () => {
+    const gateway = await aGateway({ tenant: { timeouts: { totalMs: 100 } } });
+    const [head, body] = jsonAnswer(whole.answer);
+    if (head === undefined || body?.kind !== "text") throw new Error("An answer has a body");
+    const pieces = body.text.match(/.{1,10}/g) ?? [];
+    for (let at = 0; at <= pieces.length; at++) {
+      const sent = pieces.slice(0, at).map((piece) => text(piece));
+      // oxlint-disable-next-line no-await-in-loop -- one script after the other
+      const response = await ask(gateway, whole.wish, [head, ...sent, HANG]);
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      expect([at, response.status, await response.json()]).toMatchObject([
+        at,
+        504,
+        { error: { code: "timeout" } },
+      ]);
+    }
+    await becomesIdle(gateway);
+  });
+
   test("that comes whole and breaks off anywhere gives no half of it", async () => {
     const gateway = await aGateway();
     const [head, body] = jsonAnswer(whole.answer);
@@ -132,4 +215,28 @@ describe.each(FORMS)("a replica that answers $form", ({ wish, answer, finish, wh
     }
     await becomesIdle(gateway);
   });
+
+  test.each(WHOLE_FAULTS)(
+    "that comes whole and %s, at whatever piece, gives none of it",
+    async (_, fault) => {
+      const gateway = await aGateway();
+      const [head, body] = jsonAnswer(whole.answer);
+      if (head === undefined || body?.kind !== "text") throw new Error("An answer has a body");
+      const pieces = body.text.match(/.{1,10}/g) ?? [];
+      // Behind the last piece an end is none too early.
+      const lastAt = fault.at(0) === END ? pieces.length - 1 : pieces.length;
+      for (let at = 0; at <= lastAt; at++) {
+        const sent = pieces.slice(0, at).map((piece) => text(piece));
+        // oxlint-disable-next-line no-await-in-loop -- one script after the other
+        const response = await ask(gateway, whole.wish, [head, ...sent, PAUSE, ...fault]);
+        // oxlint-disable-next-line no-await-in-loop -- as above
+        expect([at, response.status, await response.json()]).toMatchObject([
+          at,
+          502,
+          { error: { code: "upstream_error" } },
+        ]);
+      }
+      await becomesIdle(gateway);
+    },
+  );
 });

@@ -7,8 +7,20 @@ import { settingsOf } from "../../workers/settings.ts";
 import { PoolId } from "../../src/protocol/ids.ts";
 import { parseMetrics, valueOf } from "../support/metric-lines.ts";
 import { aLiveConfiguration, applyConfiguration } from "./support/configuration.ts";
-import { aGateway, becomesIdle, fetchGateway } from "./support/gateway.ts";
-import { chunkFrame, streamedAnswer, wholeAnswer } from "./support/upstream.ts";
+import {
+  aGateway,
+  becomesIdle,
+  COMPLETION_PATH,
+  EMBEDDINGS_PATH,
+  fetchGateway,
+} from "./support/gateway.ts";
+import {
+  chunkFrame,
+  jsonAnswer,
+  streamedAnswer,
+  streamedCompletion,
+  wholeAnswer,
+} from "./support/upstream.ts";
 
 afterEach(reset);
 
@@ -63,11 +75,31 @@ describe("GET /metrics", () => {
     expect(value("gw_inflight")).toBe(0);
     expect(value("gw_stream_end_total", { by: "done" })).toBe(1);
     expect(value("gw_tokens_total", { type: "output" })).toBe(2);
-    expect(value("gen_ai_server_time_to_first_token_seconds_count")).toBe(1);
+    const served = { gen_ai_operation_name: "chat", gen_ai_request_model: gateway.modelId };
+    expect(value("gen_ai_server_time_to_first_token_seconds_count", served)).toBe(1);
     expect(value("gw_replica_state", { state: "ready" })).toBe(1);
     const tenant = { tenant: gateway.tenantId };
     expect(value("gw_tenant_good_total", tenant)).toBe(1);
     expect(value("gw_tenant_attainment_ratio", { ...tenant, window: "5m" })).toBe(1);
+  });
+
+  test("tells how long answers took by what was asked for, and of which model", async () => {
+    const gateway = await aGateway({ modelId: "org/alias" });
+    const vectors = { object: "list", data: [{ index: 0, embedding: [1] }], model: "m" };
+    await gateway.upstream.answerWith(streamedCompletion(["a"]), jsonAnswer(vectors));
+    const completed = { path: COMPLETION_PATH, body: { prompt: "a", stream: true } };
+    await (await gateway.ask(completed)).text();
+    await (await gateway.ask({ path: EMBEDDINGS_PATH, body: { input: "a" } })).text();
+    await becomesIdle(gateway);
+    const lines = parseMetrics(await (await scrape()).text());
+    const counts = ["chat", "text_completion", "embeddings"].map((operation) =>
+      valueOf(lines, "gen_ai_server_request_duration_seconds_count", {
+        pool: gateway.poolId,
+        gen_ai_operation_name: operation,
+        gen_ai_request_model: "org/alias",
+      }),
+    );
+    expect(counts).toEqual([undefined, 1, 1]);
   });
 
   test("counts requests by route, status and code, also those that reach no pool", async () => {
@@ -167,7 +199,8 @@ describe("GET /metrics", () => {
   });
 
   test("tells why requests were dispatched again, what was thought, and whose time was over", async () => {
-    const gateway = await aGateway({ replicaCount: 2, tenant: { timeouts: { totalMs: 400 } } });
+    // Long for a busy machine, and over before anybody looks whether the silent one is still there.
+    const gateway = await aGateway({ replicaCount: 2, tenant: { timeouts: { totalMs: 1_900 } } });
     const thought = { prompt_tokens: 1, completion_tokens: 9, total_tokens: 10 };
     const counts = { ...thought, completion_tokens_details: { reasoning_tokens: 7 } };
     const [head, role, token, finish, , ...end] = streamedAnswer(["a"]);

@@ -216,6 +216,19 @@ describe("a request for a completion or embeddings", () => {
     expect((await gateway.ask({ path: EMBEDDINGS_PATH, body: { input } })).status).toBe(200);
   });
 
+  test.each([
+    ["that came as tokens", Array.from({ length: 2047 }, () => 7)],
+    ["of two texts", [1, 2].map(() => "a".repeat(4000))],
+  ])("%s is not too long by an estimate of it all", async (_, prompt) => {
+    const gateway = await aGateway({
+      contextTokens: 2048,
+      queueMax: 0,
+      replica: { report: { queuedUncachedTokens: 1_000_000 } },
+    });
+    const response = await gateway.ask({ path: COMPLETION_PATH, body: { prompt } });
+    expect(response.status).toBe(503);
+  });
+
   test("beside a running stream counts towards the tenant's limit", async () => {
     const gateway = await aGateway({ tenant: { concurrencyMax: 1 } });
     await gateway.upstream.answerWith(

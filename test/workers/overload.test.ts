@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import { ModelId } from "../../src/protocol/ids.ts";
 import type { OverloadLadder } from "../../src/tenants/overload-step.ts";
 import { issueKey } from "./support/admin.ts";
-import { streamThatGoesOn } from "./support/answers.ts";
+import { refusal, streamThatGoesOn } from "./support/answers.ts";
 import type { GatewayWish, TestGateway } from "./support/gateway.ts";
 import {
   aGateway,
@@ -195,6 +195,54 @@ describe("fallback_model", () => {
     expect((await gateway.poolStatus()).tenants).toMatchObject([
       { counts: { rejectedInProfile: 1 } },
     ]);
+  });
+
+  test("is not asked where replicas fail, nor are more of them asked for it than for any other", async () => {
+    const gateway = await aNarrowGateway([FALL_BACK], { replicaCount: 6 });
+    const modelsAsked = async (): Promise<unknown[]> =>
+      (await gateway.upstream.requests()).map(({ body }) => Object(JSON.parse(body)).model);
+    await gateway.upstream.answerWith(refusal(503, "loading"));
+    expect((await gateway.ask({ body: SHORT })).status).toBe(503);
+    expect(await modelsAsked()).toEqual(["sluice-tiny", "sluice-tiny", "sluice-tiny"]);
+    const first = await occupy(gateway, refusal(503, "loading"));
+    const before = (await modelsAsked()).length;
+    expect((await gateway.ask({ body: SHORT })).status).toBe(503);
+    expect((await modelsAsked()).slice(before)).toEqual(Array(3).fill("small-upstream"));
+    await gateway.upstream.openGate("end");
+    await first.text();
+  });
+
+  test("is one of so many attempts where a replica of the first model failed before", async () => {
+    const ladder = [{ kind: "queue", ratio: 0 } as const, FALL_BACK];
+    const gateway = await aNarrowGateway(ladder, { replicaCount: 6 });
+    const { upstream } = gateway;
+    await upstream.answerWith(
+      [{ kind: "gate", name: "fail" }, ...refusal(502, "no")],
+      streamThatGoesOn(["a"], { kind: "gate", name: "end" }, ...streamedAnswer([]).slice(2)),
+      refusal(502, "no"),
+    );
+    const asked = gateway.ask({ body: SHORT });
+    await vi.waitFor(async () => expect(await upstream.requests()).toHaveLength(1), WAIT);
+    // Somebody else waits for the one place of the model, and has it once the first replica has failed.
+    const other = gateway.ask({ key: gateway.otherKey, body: { ...SHORT, stream: true } });
+    await vi.waitFor(
+      async () => expect(await gateway.poolStatus()).toMatchObject({ queued: 1 }),
+      WAIT,
+    );
+    await upstream.openGate("fail");
+    expect((await asked).status).toBe(502);
+    const models = (await upstream.requests()).map(({ body }) =>
+      String(Object(JSON.parse(body)).model),
+    );
+    expect(models.toSorted()).toEqual([
+      "sluice-tiny",
+      "sluice-tiny",
+      "small-upstream",
+      "small-upstream",
+    ]);
+    await upstream.openGate("end");
+    await (await other).text();
+    await becomesIdle(gateway);
   });
 
   test("is not asked for a prompt that it cannot hold, nor for one in another model's tokens", async () => {

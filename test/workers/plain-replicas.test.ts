@@ -1,5 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { ModelId } from "../../src/protocol/ids.ts";
+import type { SaidLimit } from "../../src/protocol/said-limit.ts";
 import type { LivePool } from "../../src/tenants/live-configuration.ts";
 import { refusal } from "./support/answers.ts";
 import type { GatewayWish, TestGateway } from "./support/gateway.ts";
@@ -130,6 +131,15 @@ const limited = (status: number, headers: Record<string, string>, steps = wholeA
   return [{ kind: "head", status, headers: { ...type, ...headers } } as const, ...steps.slice(1)];
 };
 
+/** Waits until the pool has heard of a limit, which may be over by the time that somebody looks. */
+async function toldOnce(gateway: TestGateway, said: SaidLimit): Promise<void> {
+  await vi.waitFor(async () => {
+    const calls = (await gateway.decisions()).flatMap((record) => record.calls);
+    const told = calls.flatMap(({ call }) => (call.kind === "limited" ? [call.said] : []));
+    expect(told).toEqual([said]);
+  }, WAIT);
+}
+
 describe("a server that tells its limits", () => {
   test("is left alone as long as its refusal says, and the client is served by another one", async () => {
     const gateway = await aPlainGateway({}, { replicaCount: 2 });
@@ -159,7 +169,7 @@ describe("a server that tells its limits", () => {
     await gateway.upstream.answerWith(limited(200, exhausted), wholeAnswer("later"));
     const sentAtMs = Date.now();
     expect((await gateway.ask()).status).toBe(200);
-    await vi.waitFor(async () => expect(await heldOf(gateway)).not.toEqual([0]), WAIT);
+    await toldOnce(gateway, { isRefused: false, holdOffMs: 300 });
     // Who comes meanwhile waits, and is served when it is over.
     expect((await gateway.ask()).status).toBe(200);
     expect(Date.now() - sentAtMs).toBeGreaterThanOrEqual(300);
@@ -171,7 +181,7 @@ describe("a server that tells its limits", () => {
     const gateway = await aPlainGateway();
     await gateway.upstream.answerWith(limited(429, {}), wholeAnswer("a"));
     expect([429, 503]).toContain((await gateway.ask()).status);
-    await vi.waitFor(async () => expect(await heldOf(gateway)).not.toEqual([0]), WAIT);
+    await toldOnce(gateway, { isRefused: true, holdOffMs: 1_000 });
     expect((await heldOf(gateway))[0]).toBeLessThanOrEqual(1_000);
     await becomesIdle(gateway);
   });

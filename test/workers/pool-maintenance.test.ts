@@ -1,8 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { REPLICA_CLOSE_CODES } from "../../src/protocol/engine-api.ts";
 import { ReplicaId } from "../../src/protocol/ids.ts";
 import { anOffer } from "../support/pool-builders.ts";
+import { advanceClock } from "./support/advance-clock.ts";
 import {
   aPoolWithTwoReplicas,
   configurePool,
@@ -11,15 +12,6 @@ import {
   URL_A,
   URL_B,
 } from "./support/test-pool.ts";
-
-function advanceClock(byMs: number): void {
-  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + byMs });
-}
-
-afterEach(() => {
-  vi.useRealTimers();
-  vi.restoreAllMocks();
-});
 
 describe("an operator's word", () => {
   test("a closed pool stays closed in its next life, until it is opened", async () => {

@@ -20,13 +20,11 @@ afterEach(() => {
 });
 
 /** A relay between a replica that the test speaks for and a client that reads everything. */
-function aRelay() {
+function aRelay(recorded: Promise<void> = Promise.resolve()) {
   const watch = new CallWatch(Date.now() + 10_000, () =>
     client.isBlocked ? "client-gone" : "timeout",
   );
   const client: ClientStream = new ClientStream({
-    headHoldMs: 2000,
-    heartbeatMs: 1000,
     headers: () => ({}),
     onClientGone: () => watch.stop("client-gone"),
   });
@@ -58,7 +56,7 @@ function aRelay() {
   const onStall = vi.fn<() => void>();
   const line = {
     signal,
-    recorded: Promise.resolve(),
+    recorded,
     onAnswer: () => {},
     tellsTokens: false,
     prospects: async () => undefined,
@@ -71,6 +69,26 @@ function aRelay() {
 }
 
 describe("relay()", () => {
+  test("gives the client nothing before it is on disk that its request has begun", async () => {
+    const disk = new AbortController();
+    const recorded = new Promise<void>((resolve) => {
+      disk.signal.addEventListener("abort", () => resolve());
+    });
+    const { client, tail, say } = aRelay(recorded);
+    const sent = vi.spyOn(client, "send");
+    const text = client.response.then((response) => response.text());
+    await say(tokenFrame("a"));
+    await vi.advanceTimersByTimeAsync(LIMITS.stallMs - 1);
+    expect(sent).not.toHaveBeenCalled();
+    disk.abort();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(sent).toHaveBeenCalledTimes(1);
+    await say(FINISH_FRAME);
+    await vi.advanceTimersByTimeAsync(LIMITS.finishGraceMs);
+    await client.end(await tail);
+    expect(textOf(eventsOf(await text))).toBe("a");
+  });
+
   test("ends a stream that stalls behind a token with a timeout", async () => {
     const { client, tail, say, stream } = aRelay();
     const text = client.response.then((response) => response.text());

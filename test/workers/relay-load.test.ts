@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { ModelId } from "../../src/protocol/ids.ts";
 import { TimelineRecorder } from "../../src/slo/timeline.ts";
 import { TokenStream } from "../../src/streaming/token-stream.ts";
@@ -102,6 +102,26 @@ describe("a single event", () => {
     const large = await fastestMs(1_000_000);
     // Linear is 8 and quadratic 64.
     expect(large / small).toBeLessThan(24);
+  });
+});
+
+describe("what a replica sends in one piece", () => {
+  test("is one write to the client, however many events it holds, and half of one is none", async () => {
+    const events = [1, 2, 5, 40];
+    const pieces = events.map((count) =>
+      bytesOf(...Array.from({ length: count }, () => tokenFrame("x"))),
+    );
+    const [torn] = pieces.splice(1, 1);
+    const halves = torn === undefined ? [] : [torn.slice(0, 20), torn.slice(20)];
+    const all = [...pieces, ...halves, bytesOf(FINISH_FRAME, DONE_FRAME)];
+    const { client, ended } = relayed(aBody(all.values()).body);
+    const sent = vi.spyOn(client, "send");
+    const text = await (await client.response).text();
+    await ended;
+    const writes = sent.mock.calls.map(([part]) => part.match(/data: /g)?.length);
+    // The last one is the end, which waits until all is given back.
+    expect(writes).toEqual([1, 5, 40, 2, 2]);
+    expect(text).toBe(sent.mock.calls.map(([part]) => part).join(""));
   });
 });
 

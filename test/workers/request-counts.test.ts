@@ -19,11 +19,13 @@ function someCounts() {
   const counts = new RequestCounts();
   const sent: LabelCount[][] = [];
   const unknown: number[] = [];
-  const keep = async ({ requests, unknownParameters }: CountedRequests): Promise<void> => {
-    sent.push([...requests]);
-    unknown.push(unknownParameters);
+  const stale: number[] = [];
+  const keep = async (counted: CountedRequests): Promise<void> => {
+    sent.push([...counted.requests]);
+    unknown.push(counted.unknownParameters);
+    stale.push(counted.staleAccesses);
   };
-  return { counts, sent, unknown, keep };
+  return { counts, sent, unknown, stale, keep };
 }
 
 describe("RequestCounts", () => {
@@ -62,6 +64,17 @@ describe("RequestCounts", () => {
     await counts.send(keep);
     await counts.send(keep);
     expect(unknown).toEqual([5]);
+  });
+
+  test("sends how many came while the Directory was away once that is back, each once", async () => {
+    const { counts, stale, keep } = someCounts();
+    counts.countStaleAccess();
+    counts.countStaleAccess();
+    await counts.send(async () => Promise.reject(new Error("The Directory is away")));
+    counts.countStaleAccess();
+    await counts.send(keep);
+    await counts.send(keep);
+    expect(stale).toEqual([3]);
   });
 
   test("sends nothing where nothing was counted", async () => {

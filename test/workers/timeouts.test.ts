@@ -16,8 +16,11 @@ const HOLDING: readonly UpstreamStep[] = [
   HANG,
 ];
 
+/** Long for what a busy machine has to do within it, and over before a stream's head goes out. */
+const TIMEOUT_MS = 1_500;
+
 describe("a tenant's timeout to the first token", () => {
-  const tenant = { timeouts: { firstTokenMs: 200 } };
+  const tenant = { timeouts: { firstTokenMs: TIMEOUT_MS } };
 
   test("ends an attempt that is alive in all but tokens, and another replica is asked", async () => {
     const gateway = await aGateway({ replicaCount: 2, tenant });
@@ -41,21 +44,24 @@ describe("a tenant's timeout to the first token", () => {
 
   test("is none of an answer that comes whole, which has no first token to see", async () => {
     const gateway = await aGateway({ tenant });
-    await gateway.upstream.answerWith([{ kind: "pause", ms: 500 }, ...wholeAnswer("late")]);
+    await gateway.upstream.answerWith([
+      { kind: "pause", ms: TIMEOUT_MS + 300 },
+      ...wholeAnswer("late"),
+    ]);
     expect((await gateway.ask()).status).toBe(200);
   });
 
   test("is over with the first token, however long the second takes", async () => {
     const gateway = await aGateway({ tenant });
     const slow = streamedAnswer(["a", "b"]);
-    slow.splice(3, 0, { kind: "pause", ms: 500 });
+    slow.splice(3, 0, { kind: "pause", ms: TIMEOUT_MS + 300 });
     await gateway.upstream.answerWith(slow);
     expect(textOf(await readEvents(await gateway.ask(STREAM)))).toBe("ab");
   });
 });
 
 describe("a tenant's timeout of a whole call", () => {
-  const tenant = { timeouts: { totalMs: 400 } };
+  const tenant = { timeouts: { totalMs: TIMEOUT_MS } };
 
   test("ends a call that has no answer by then", async () => {
     const gateway = await aGateway({ tenant });

@@ -1,7 +1,8 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { UsageRow } from "../../src/tenants/usage-rows.ts";
+import { LedgerLine } from "../../workers/ledger-line.ts";
 import { StoredUsage } from "../../workers/stored-usage.ts";
 import { streamThatGoesOn } from "./support/answers.ts";
 import type { TestGateway } from "./support/gateway.ts";
@@ -46,6 +47,14 @@ async function restart(tenantId: string): Promise<void> {
 async function openOnDisk(tenantId: string): Promise<number> {
   return runInDurableObject(env.TENANTS.getByName(tenantId), (_object, { storage }) => {
     return [...storage.kv.list({ prefix: "usage-open:" })].length;
+  });
+}
+
+/** What was last heard of requests that are written down as open. */
+async function heardOnDisk(tenantId: string): Promise<(number | undefined)[]> {
+  return runInDurableObject(env.TENANTS.getByName(tenantId), (_object, { storage }) => {
+    const rows = storage.kv.list<{ outputTokens?: number }>({ prefix: "usage-open:" });
+    return [...rows].map(([, { outputTokens }]) => outputTokens);
   });
 }
 
@@ -186,6 +195,46 @@ describe("what a request is counted as", () => {
     expect(await totalsOf(gateway)).toEqual([1, PROMPT_TOKENS, 2, 1]);
   });
 
+  test.each([
+    [0, 0],
+    [0, 3],
+    [1, 1],
+    [1, 3],
+    [3, 3],
+  ])(
+    "whose client leaves with %i tokens of the %i that there are is between these",
+    async (readTokens, sentTokens) => {
+      const gateway = await aGateway();
+      const words = ["a", "b", "c"].slice(0, sentTokens);
+      await gateway.upstream.answerWith(streamThatGoesOn(words, HANG));
+      const left = new AbortController();
+      const asked = gateway.ask({ ...STREAM, signal: left.signal });
+      await vi.waitFor(async () => {
+        expect(await gateway.upstream.requests()).toHaveLength(1);
+      }, WAIT);
+      const read = async (): Promise<void> => {
+        const reader = (await asked).body?.getReader();
+        const utf8 = new TextDecoder();
+        for (let text = ""; text.split('"content"').length - 1 < readTokens;) {
+          // oxlint-disable-next-line no-await-in-loop -- one piece after the other
+          text += utf8.decode((await reader?.read())?.value, { stream: true });
+        }
+      };
+      if (readTokens > 0) await read();
+      left.abort();
+      await asked.catch(() => {});
+      await vi.waitFor(
+        async () => expect(await usageOf(gateway)).toMatchObject({ requests: 1 }),
+        WAIT,
+      );
+      const [, promptTokens, outputTokens, estimated] = await totalsOf(gateway);
+      expect([promptTokens, estimated]).toEqual([PROMPT_TOKENS, 1]);
+      expect(outputTokens).toBeGreaterThanOrEqual(readTokens);
+      expect(outputTokens).toBeLessThanOrEqual(sentTokens);
+      await becomesIdle(gateway);
+    },
+  );
+
   test("whose client leaves before a whole answer is its prompt", async () => {
     const gateway = await aGateway();
     await gateway.upstream.answerWith([HANG]);
@@ -315,6 +364,48 @@ describe("the ledger of a tenant", () => {
     });
     removeEventListener("unhandledrejection", leftAlone);
     expect(leftAlone).not.toHaveBeenCalled();
+  });
+
+  test("hears of a call that goes on every ten seconds how much has come, and no more once it is settled", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const name = crypto.randomUUID();
+    const told: Promise<void>[] = [];
+    const tenantOf = () => {
+      const tenant = env.TENANTS.getByName(name);
+      const checkpoint: typeof tenant.checkpoint = (requestId, outputTokens) => {
+        const written = tenant.checkpoint(requestId, outputTokens);
+        told.push(written);
+        return written;
+      };
+      return {
+        record: (row: UsageRow) => tenant.record(row),
+        settle: (...settled: Parameters<typeof tenant.settle>) => tenant.settle(...settled),
+        checkpoint,
+      };
+    };
+    const { row, permit } = await begin(name);
+    let outputTokens = 0;
+    const line = new LedgerLine({ row, permit, tenantOf, outputTokens: () => outputTokens });
+    await line.recorded;
+    // It is told to every life of the object: a stub of a former one tells nobody.
+    for (const [index, tokens] of [4, 9].entries()) {
+      outputTokens = tokens;
+      vi.advanceTimersByTime(9_999);
+      expect(told).toHaveLength(index);
+      vi.advanceTimersByTime(1);
+      expect(told).toHaveLength(index + 1);
+      // oxlint-disable-next-line no-await-in-loop -- one after the other
+      await told[index];
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      expect(await heardOnDisk(name)).toEqual([tokens]);
+      // oxlint-disable-next-line no-await-in-loop -- as above
+      await restart(name);
+    }
+    await line.release(counted(5, 12), undefined);
+    vi.advanceTimersByTime(60_000);
+    expect(told).toHaveLength(2);
+    expect(await ledgerOf(name)).toMatchObject({ requests: 1, outputTokens: 12, open: 0 });
   });
 
   test("is swept of what its holders left behind, by what was last heard of it", async () => {

@@ -26,10 +26,6 @@ import { receiveStreamed } from "../streamed-answer.ts";
 import { traceOf } from "../trace.ts";
 import { receiveWhole } from "../whole-answer.ts";
 
-/** A failure within it still gets a status of its own; most first tokens come earlier. */
-const HEAD_HOLD_MS = 2_000;
-const HEARTBEAT_MS = 1_000;
-
 /** Answers requests for one operation, streamed or whole. Each of them leaves one line in the log. */
 export function performOperation(operation: Operation): Handler<EdgeContext> {
   return async (c) => {
@@ -77,8 +73,6 @@ function answerStreamed(
     client.isBlocked ? "client-gone" : "timeout",
   );
   const client = new ClientStream({
-    headHoldMs: HEAD_HOLD_MS,
-    heartbeatMs: HEARTBEAT_MS,
     headers: () => answerHeaders(checked, record),
     onClientGone: () => watch.stop("client-gone"),
   });

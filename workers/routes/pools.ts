@@ -5,12 +5,11 @@ import { DIRECTORY_NAME } from "../directory-object.ts";
 import type { EdgeContext } from "../edge-context.ts";
 import { errorResponse } from "../error-response.ts";
 import { GatewayError } from "../gateway-error.ts";
+import { CLOSED_STATUS } from "../pool-of-url.ts";
 import { settingsOf } from "../settings.ts";
 import { unknownThing } from "../unknown-thing.ts";
 
 const RETRY_AFTER_MS = 1_000;
-/** What the object answers while it takes no connection, by its operator's word. */
-const POOL_CLOSED_STATUS = 423;
 
 /**
  * `GET /internal/pools/{pool}`: lets a replica of ours open its WebSocket to its pool. Only pools
@@ -27,7 +26,7 @@ export async function connectReplica(c: Context<EdgeContext>): Promise<Response>
   }
   const response = await c.env.POOLS.getByName(poolId.data).fetch(c.req.raw);
   if (response.webSocket !== null) return response;
-  if (response.status === POOL_CLOSED_STATUS) {
+  if (response.status === CLOSED_STATUS) {
     const message = "The pool is closed, and takes no engine until it is opened";
     throw new GatewayError({ code: "server_is_overloaded", message });
   }

@@ -1,5 +1,7 @@
 import { type Matrix, stretchesOf } from "../model/matrix.ts";
 
+const FLOAT_BYTES = 4;
+
 /**
  * The embedding of each token, outside of the runtime's heap: that ends at 4 GiB, and a step reads but a
  * few rows of this. What the checkpoint has in bfloat16 is kept so, since that loses nothing.
@@ -42,7 +44,7 @@ export class EmbeddingTable {
       rows.set(values.subarray(start, start + columns), target);
       return;
     }
-    const bits = new Uint32Array(rows.buffer, rows.byteOffset + target * BYTES, columns);
+    const bits = new Uint32Array(rows.buffer, rows.byteOffset + target * FLOAT_BYTES, columns);
     for (let column = 0; column < columns; column++) {
       bits[column] = (values[start + column] ?? 0) << 16;
     }
@@ -60,5 +62,3 @@ export class EmbeddingTable {
     }
   }
 }
-
-const BYTES = Float32Array.BYTES_PER_ELEMENT;

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import * as z from "zod";
+import { stretchLengthOf } from "../model/matrix.ts";
+import { WeightFile } from "../model/weight-file.ts";
 import { KEPT_MARK, type KeptMatrix } from "./kept-file-writer.ts";
 import type { QuantizedStretch } from "./quantize.ts";
 
@@ -19,37 +20,36 @@ const Footer = z.object({
 
 const LENGTH_BYTES = 4;
 const FOOTER_BYTES_MAX = 4 << 20;
-const STRETCH_BYTES = 4 << 20;
 
 /** Reads a file of int8 matrices that `KeptFileWriter` wrote. */
 export class KeptFileReader {
   /** Of the model that the matrices were made of. */
   readonly revision: string;
-  readonly #descriptor: number;
+  readonly #file: WeightFile;
   readonly #matrices: readonly KeptMatrix[];
 
-  private constructor(descriptor: number, footer: z.infer<typeof Footer>) {
-    this.#descriptor = descriptor;
+  private constructor(file: WeightFile, footer: z.infer<typeof Footer>) {
+    this.#file = file;
     this.revision = footer.revision;
     this.#matrices = footer.matrices;
   }
 
   /** Opens a whole file of this key; undefined if there is none. */
   static open(path: string, key: string): KeptFileReader | undefined {
-    let descriptor: number;
+    let file: WeightFile;
     try {
-      descriptor = openSync(path, "r");
+      file = new WeightFile(path);
     } catch {
       return undefined;
     }
-    const footer = readFooter(descriptor);
-    if (footer?.key === key) return new KeptFileReader(descriptor, footer);
-    closeSync(descriptor);
+    const footer = readFooter(file);
+    if (footer?.key === key) return new KeptFileReader(file, footer);
+    file.close();
     return undefined;
   }
 
   close(): void {
-    closeSync(this.#descriptor);
+    this.#file.close();
   }
 
   /**
@@ -65,14 +65,14 @@ export class KeptFileReader {
     if (matrix?.outputs !== outputs || matrix.inputs !== inputs) return false;
     const scales = new Float32Array(outputs);
     const scaleBytes = new Uint8Array(scales.buffer);
-    if (!this.#fill(scaleBytes, matrix.position + outputs * inputs)) return false;
+    if (!fill(this.#file, scaleBytes, matrix.position + outputs * inputs)) return false;
     const hash = createHash("sha256");
-    const length = Math.max(1, Math.floor(STRETCH_BYTES / inputs / step)) * step;
+    const length = stretchLengthOf(inputs, step);
     for (let first = 0; first < outputs; first += length) {
       const count = Math.min(length, outputs - first);
       const values = new Int8Array(count * inputs);
       const bytes = new Uint8Array(values.buffer);
-      if (!this.#fill(bytes, matrix.position + first * inputs)) return false;
+      if (!fill(this.#file, bytes, matrix.position + first * inputs)) return false;
       hash.update(bytes);
       yield {
         first,
@@ -84,21 +84,17 @@ export class KeptFileReader {
     }
     return hash.update(scaleBytes).digest("hex") === matrix.sha256;
   }
-
-  #fill(bytes: Uint8Array, position: number): boolean {
-    return fill(this.#descriptor, bytes, position);
-  }
 }
 
-function readFooter(descriptor: number): z.infer<typeof Footer> | undefined {
-  const { size } = fstatSync(descriptor);
+function readFooter(file: WeightFile): z.infer<typeof Footer> | undefined {
+  const size = file.byteLength;
   const ending = Buffer.alloc(LENGTH_BYTES + KEPT_MARK.length);
-  if (size < ending.length || !fill(descriptor, ending, size - ending.length)) return undefined;
+  if (size < ending.length || !fill(file, ending, size - ending.length)) return undefined;
   if (ending.toString("latin1", LENGTH_BYTES) !== KEPT_MARK) return undefined;
   const length = ending.readUInt32LE();
   if (length > Math.min(FOOTER_BYTES_MAX, size - ending.length)) return undefined;
   const json = Buffer.alloc(length);
-  if (!fill(descriptor, json, size - ending.length - length)) return undefined;
+  if (!fill(file, json, size - ending.length - length)) return undefined;
   try {
     return Footer.parse(JSON.parse(json.toString("utf8")));
   } catch {
@@ -107,17 +103,11 @@ function readFooter(descriptor: number): z.infer<typeof Footer> | undefined {
 }
 
 /** Whether there were enough bytes; a file that cannot be read has none. */
-function fill(descriptor: number, bytes: Uint8Array, position: number): boolean {
-  let filled = 0;
-  while (filled < bytes.byteLength) {
-    let count: number;
-    try {
-      count = readSync(descriptor, bytes, filled, bytes.byteLength - filled, position + filled);
-    } catch {
-      return false;
-    }
-    if (count === 0) return false;
-    filled += count;
+function fill(file: WeightFile, bytes: Uint8Array, position: number): boolean {
+  try {
+    file.read(bytes, position);
+    return true;
+  } catch {
+    return false;
   }
-  return true;
 }

@@ -14,13 +14,16 @@ export interface MemoryNeeds {
   readonly batchTokensMax: number;
   /** What an embedding's value takes: 2 bytes where the checkpoint has it in bfloat16. */
   readonly embeddingValueBytes: 2 | 4;
+  /** Whether the runtime keeps int8 matrices of its own beside ours; see `Int8Product`. */
+  readonly runtimeCopies?: boolean;
 }
 
 /** What a model takes, told before anything is loaded. */
 export interface MemoryPlan {
   readonly weightBytes: number;
-  /** The part of them that lies outside of the heap. */
+  /** The parts of them that lie outside of the heap: embeddings, and what the runtime has a copy of. */
   readonly embeddingBytes: number;
+  readonly runtimeCopyBytes: number;
   readonly kvPoolBytes: number;
   /** Tokens whose keys and values fit into the pool. */
   readonly kvPoolTokens: number;
@@ -42,9 +45,12 @@ const GRAPH_COPIES = 2;
 export function planMemory(config: ModelConfig, needs: MemoryNeeds): MemoryPlan {
   const { blockTokens, blockCount } = needs;
   const embeddingBytes = config.vocabularyTokens * config.hiddenSize * needs.embeddingValueBytes;
+  const runtimeCopyBytes =
+    needs.runtimeCopies === true && needs.precision === "int8" ? matrixValuesOf(config) : 0;
   return {
-    weightBytes: heapWeightBytesOf(config, needs.precision) + embeddingBytes,
+    weightBytes: heapWeightBytesOf(config, needs.precision) + embeddingBytes + runtimeCopyBytes,
     embeddingBytes,
+    runtimeCopyBytes,
     kvPoolBytes: kvTokenBytes(config, needs.kvPrecision) * blockTokens * blockCount,
     kvPoolTokens: blockTokens * blockCount,
     scratchBytes: scratchBytesOf(config, needs),
@@ -55,9 +61,13 @@ export function embeddingValueBytesOf({ embedding }: Pick<LoadedModel, "embeddin
   return embedding.isBfloat16 ? 2 : 4;
 }
 
+function heapWeightBytesIn(plan: MemoryPlan): number {
+  return plan.weightBytes - plan.embeddingBytes - plan.runtimeCopyBytes;
+}
+
 /** What of a plan lies in the heap. */
 export function heapBytesOf(plan: MemoryPlan): number {
-  return plan.weightBytes - plan.embeddingBytes + plan.kvPoolBytes + plan.scratchBytes;
+  return heapWeightBytesIn(plan) + plan.kvPoolBytes + plan.scratchBytes;
 }
 
 /** What the heap has left for a pool. */
@@ -67,10 +77,10 @@ export function poolRoomBytesOf(plan: MemoryPlan): number {
 
 /** Fails early and in words where the heap would run out after a long start. */
 export function requireMemory(plan: MemoryPlan, needs: MemoryNeeds): void {
-  const { weightBytes, embeddingBytes, kvPoolBytes, scratchBytes } = plan;
+  const { kvPoolBytes, scratchBytes } = plan;
   if (heapBytesOf(plan) <= HEAP_BYTES_MAX) return;
   throw new ModelError(
-    `The model needs ${toMebibytes(weightBytes - embeddingBytes)} MiB for weights in ${needs.precision}, ` +
+    `The model needs ${toMebibytes(heapWeightBytesIn(plan))} MiB for weights in ${needs.precision}, ` +
       `${toMebibytes(kvPoolBytes)} MiB for ${needs.blockCount} KV blocks and ` +
       `${toMebibytes(scratchBytes)} MiB for its steps, but the heap of WebAssembly holds ` +
       `${toMebibytes(HEAP_BYTES_MAX)} MiB; ${adviceFor(plan, needs)}`,
@@ -87,20 +97,32 @@ function adviceFor(plan: MemoryPlan, needs: MemoryNeeds): string {
 }
 
 function heapWeightBytesOf(config: ModelConfig, precision: Precision): number {
+  const { hiddenSize, layerCount } = config;
+  const matrices = matricesOf(config).reduce((sum, [count, outputs, inputs]) => {
+    return sum + count * matrixBytes(outputs, inputs, precision);
+  }, 0);
+  const norms = (2 * layerCount + 1) * hiddenSize;
+  return matrices + norms * FLOAT_BYTES;
+}
+
+function matrixValuesOf(config: ModelConfig): number {
+  return matricesOf(config).reduce((sum, [count, outputs, inputs]) => {
+    return sum + count * outputs * inputs;
+  }, 0);
+}
+
+/** How many matrices there are of which outputs and inputs. */
+function matricesOf(config: ModelConfig): readonly (readonly [number, number, number])[] {
   const { hiddenSize, layerCount, mlpSize, vocabularyTokens } = config;
   const querySize = config.headCount * config.headDimensions;
   const qkvSize = querySize + 2 * config.kvHeadCount * config.headDimensions;
-  const matrices =
-    layerCount *
-      [
-        [qkvSize, hiddenSize] as const,
-        [hiddenSize, querySize] as const,
-        [2 * mlpSize, hiddenSize] as const,
-        [hiddenSize, mlpSize] as const,
-      ].reduce((sum, [outputs, inputs]) => sum + matrixBytes(outputs, inputs, precision), 0) +
-    matrixBytes(vocabularyTokens, hiddenSize, precision);
-  const norms = (2 * layerCount + 1) * hiddenSize;
-  return matrices + norms * FLOAT_BYTES;
+  return [
+    [layerCount, qkvSize, hiddenSize],
+    [layerCount, hiddenSize, querySize],
+    [layerCount, 2 * mlpSize, hiddenSize],
+    [layerCount, hiddenSize, mlpSize],
+    [1, vocabularyTokens, hiddenSize],
+  ];
 }
 
 /** An output in int8 has a scale. */

@@ -23,6 +23,8 @@ const SESSION_OPTIONS = {
   intraOpNumThreads: 1,
   interOpNumThreads: 1,
   extra: { session: { intra_op: { allow_spinning: "0" } } },
+  // Each session would have an arena of its own, which grows to up to twice what its weights take.
+  enableCpuMemArena: false,
   // A pattern is kept for every shape that was ever seen, and a step may have any number of rows.
   enableMemPattern: false,
   logSeverityLevel: LOG_FATAL,

@@ -60,8 +60,8 @@ export interface OnnxExecutor extends Executor {
 const KEPT_BYTES_MIN = 32 << 20;
 
 /**
- * Loads a model and makes an executor on ONNX Runtime for WebAssembly, in this very thread: `run`
- * blocks it for the whole step. Throws a `ModelError` when the model cannot be served.
+ * Loads a model and makes an executor in this very thread, on whatever runs it fastest of what `runtime`
+ * leaves: `run` blocks it for the whole step. Throws a `ModelError` when the model cannot be served.
  */
 export async function createOnnxExecutor(options: OnnxExecutorOptions): Promise<OnnxExecutor> {
   const { blockCount, batchTokensMax, precision } = options;
@@ -82,16 +82,17 @@ async function createFrom(model: LoadedModel, options: OnnxExecutorOptions): Pro
   const kvPrecision = options.kvPrecision ?? precision;
   const { config, eosTokenIds } = model;
   const needs = { ...options, kvPrecision, embeddingValueBytes: embeddingValueBytesOf(model) };
-  const memoryPlan = planMemory(config, needs);
-  options.onPlan?.(memoryPlan);
-  requireMemory(memoryPlan, needs);
   const { runtime, kind, notes } = await openRuntime(
     candidatesFor(options.runtime ?? "wasm", precision).filter(
       (candidate) => candidate.kind === (options.runtimeKind ?? candidate.kind),
     ),
   );
-  const kept = openKeptWeights(model, options);
+  let kept: KeptWeights | undefined;
   try {
+    const memoryPlan = planMemory(config, { ...needs, runtimeCopies: runtime.multipliesIntegers });
+    options.onPlan?.(memoryPlan);
+    requireMemory(memoryPlan, needs);
+    kept = openKeptWeights(model, options);
     const product = new Int8Product(runtime);
     const rows = new RowOperations(runtime);
     const variants = new RowVariants(runtime);

@@ -12,8 +12,8 @@ import type { SegmentRuntime } from "./segment-runtime.ts";
 
 /**
  * What runs a model: ONNX Runtime natively, where onnxruntime-node is installed, through its binding or
- * its documented API, or on a GPU through it; ONNX Runtime in WebAssembly, through its C exports or its documented API; or our
- * own kernels, which is all that int8 needs.
+ * its documented API, or on a GPU through the latter; ONNX Runtime in WebAssembly, through its C exports or
+ * its documented API; or our own kernels, which is all that int8 needs.
  */
 export type RuntimeKind = "native" | "native-public" | "webgpu" | "own" | "direct" | "public";
 

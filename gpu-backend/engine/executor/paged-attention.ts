@@ -1,5 +1,5 @@
 import { assert } from "../../../src/base/assert.ts";
-import type { KvPrecision, ModelConfig } from "../model/model-config.ts";
+import { HEAD_DIMENSIONS_MAX, type KvPrecision, type ModelConfig } from "../model/model-config.ts";
 import { rotaryFrequencies } from "../model/rotary-frequencies.ts";
 import { instantiateKernel } from "./kernel.ts";
 import { KvPool } from "./kv-pool.ts";
@@ -68,8 +68,6 @@ const FLOAT_BYTES = 4;
 
 /** Which kernel keeps keys and values how. */
 const KERNELS = { f32: "paged-attention", int8: "byte-attention" } as const;
-/** Sums of more products would not fit 32 bits; see `gpu-backend/kernels/byte-attention.ts`. */
-const BYTE_HEAD_DIMENSIONS_MAX = 512;
 
 /** How much of a pool there is, and what it holds. */
 export interface KvPoolOptions {
@@ -98,8 +96,8 @@ export class PagedAttention {
       `blocks are whole tiles of ${TILE_TOKENS} tokens`,
     );
     assert(
-      limits.kvPrecision === "f32" || headDimensions <= BYTE_HEAD_DIMENSIONS_MAX,
-      `heads of 8-bit keys have at most ${BYTE_HEAD_DIMENSIONS_MAX} dimensions`,
+      headDimensions <= HEAD_DIMENSIONS_MAX,
+      `heads have at most ${HEAD_DIMENSIONS_MAX} dimensions`,
     );
     const name = KERNELS[limits.kvPrecision];
     const kernel = instantiateKernel<AttentionKernel>(name, runtime.memory, [

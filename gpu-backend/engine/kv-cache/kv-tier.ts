@@ -90,7 +90,7 @@ export class TierLookup {
     const { hashes, farHashes } = this.#follow(chain, range, (place) => place !== undefined);
     const { length: far } = farHashes;
     const blocks = { near: hashes.length - far, far };
-    return far > 0 && this.#isWorth(range, blocks) ? farHashes : [];
+    return this.#isWorth(range, blocks) ? farHashes : [];
   }
 
   /** What fills a block with near KV, if it is there. */

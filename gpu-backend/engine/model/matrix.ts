@@ -60,10 +60,14 @@ export interface Stretch {
   readonly values: Float32Array;
 }
 
+/** How many rows are read at once: a multiple of `step`. */
+export function stretchLengthOf(rowBytes: number, step: number): number {
+  return Math.max(1, Math.floor(STRETCH_BYTES / rowBytes / step)) * step;
+}
+
 /** Reads a matrix front to back, a few MiB at a time; all stretches but the last have a multiple of `step` rows. */
 export function* stretchesOf(matrix: Matrix, step = 1): Generator<Stretch> {
-  const rowBytes = matrix.inputs * Float32Array.BYTES_PER_ELEMENT;
-  const length = Math.max(1, Math.floor(STRETCH_BYTES / rowBytes / step)) * step;
+  const length = stretchLengthOf(matrix.inputs * Float32Array.BYTES_PER_ELEMENT, step);
   for (let first = 0; first < matrix.outputs; first += length) {
     const count = Math.min(length, matrix.outputs - first);
     yield { first, count, values: matrix.rows(first, count) };

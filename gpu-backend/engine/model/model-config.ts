@@ -65,8 +65,8 @@ export function kvTokenBytes(
 const ROPE_THETA_DEFAULT = 10_000;
 /** The attention kernel works on 16 dimensions at a time. */
 const HEAD_DIMENSIONS_STEP = 16;
-/** Sums of more products of 8 bits would not fit 32. */
-const HEAD_DIMENSIONS_MAX = 512;
+/** Sums of more products of 8-bit keys would not fit 32 bits; see `gpu-backend/kernels/byte-attention.ts`. */
+export const HEAD_DIMENSIONS_MAX = 512;
 
 const LAYER_TYPES: ReadonlySet<string> = new Set(["full_attention", "sliding_attention"]);
 

@@ -57,7 +57,5 @@ export function draftDepth(
     }
     const rate = expectedTokens / (draftMs + target.predictMs(work));
     if (rate > best.rate) best = { depth, rate };
-    // Each token more is worth less than the one before: it gets no better from here.
-    else if (depth > best.depth + 1) return best.depth;
   }
 }

@@ -1,5 +1,6 @@
 import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 import { messageOf } from "../message-of.ts";
+import { DataWeights } from "./data-weights.ts";
 
 type Evaluation = Parameters<Interpreter["evaluate"]>;
 type Evaluated = ReturnType<Interpreter["evaluate"]>;
@@ -66,19 +67,26 @@ const GLOBALS: Readonly<Record<string, unknown>> = {
   range: rangeOf,
 };
 
+/** So many characters of a list or an object cost as much to go through as one step. */
+const CHARACTERS_PER_STEP = 1024;
+
 class BoundedInterpreter extends Interpreter {
   #steps: number;
   #characters: number;
+  /** The expressions that loops go through, as they are met. */
+  readonly #iterables = new Set<unknown>();
+  readonly #weights: DataWeights;
 
   constructor(environment: Environment, budget: RenderBudget) {
     super(environment);
     this.#steps = budget.steps;
     this.#characters = budget.characters;
+    this.#weights = new DataWeights(budget.characters);
   }
 
   override evaluate(...[statement, environment]: Evaluation): Evaluated {
-    this.#steps -= 1;
-    if (this.#steps < 0) throw new Error("It takes more steps than any conversation needs");
+    this.#takeSteps(1);
+    if (statement?.type === "For") this.#iterables.add(iterableOf(statement));
     const evaluated = super.evaluate(statement, environment);
     const { value } = evaluated;
     if (typeof value === "string") {
@@ -86,11 +94,37 @@ class BoundedInterpreter extends Interpreter {
       if (this.#characters < 0) throw new Error("It makes more text than any conversation needs");
     } else if (typeof value === "number" && Math.abs(value) > NUMBER_MAX) {
       throw new Error(`It counts beyond ${NUMBER_MAX}`);
-    } else if (Array.isArray(value) && value.length > ITEMS_MAX) {
-      throw new Error(`It makes a list of ${value.length}, expected at most ${ITEMS_MAX} entries`);
+    } else if (Array.isArray(value) || value instanceof Map) {
+      this.#takeData(evaluated, this.#iterables.has(statement));
     }
     return evaluated;
   }
+
+  /** A list is gone through by whatever takes it: entry by entry by a loop, whose body may be empty. */
+  #takeData(data: Evaluated, isIterated: boolean): void {
+    const { value } = data;
+    const items = Array.isArray(value) ? value.length : 0;
+    if (items > ITEMS_MAX) {
+      throw new Error(`It makes a list of ${items}, expected at most ${ITEMS_MAX} entries`);
+    }
+    const weight = this.#weights.of(data);
+    this.#takeSteps(weight / CHARACTERS_PER_STEP + (isIterated ? items : 0));
+  }
+
+  #takeSteps(steps: number): void {
+    this.#steps -= steps;
+    if (this.#steps < 0) throw new Error("It takes more steps than any conversation needs");
+  }
+}
+
+/** What a loop goes through, before it picks any. */
+function iterableOf(loop: object): unknown {
+  const iterable: unknown = Reflect.get(loop, "iterable");
+  const isSelection =
+    typeof iterable === "object" &&
+    iterable !== null &&
+    Reflect.get(iterable, "type") === "SelectExpression";
+  return isSelection ? Reflect.get(iterable, "lhs") : iterable;
 }
 
 /** Python's `range`, of at most so many numbers. */

@@ -28,6 +28,14 @@ export class TokenBytes {
   of(tokenId: number): Uint8Array {
     return this.#bytes.subarray(this.#starts[tokenId] ?? 0, this.#starts[tokenId + 1] ?? 0);
   }
+
+  /** Whether each id means the same there. */
+  equals(other: TokenBytes): boolean {
+    return (
+      Buffer.from(this.#starts.buffer).equals(Buffer.from(other.#starts.buffer)) &&
+      Buffer.from(this.#bytes.buffer).equals(Buffer.from(other.#bytes.buffer))
+    );
+  }
 }
 
 /** Reads the bytes of a tokenizer's tokens; throws unless every text can be written in them. */

@@ -1,9 +1,14 @@
+import { existsSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import { messageOf } from "../message-of.ts";
+import { patternFault } from "./pattern-fault.ts";
 import { SentencePieceFile } from "./sentencepiece-file.ts";
 import { AddedToken, Bpe, only } from "./tokenizer-schema.ts";
+
+const Regex = z.looseObject({ Regex: z.string().min(1) });
+const Pattern = z.union([z.looseObject({ String: z.string().min(1) }), Regex]);
 
 const Splitter = z.union([
   z.looseObject({ type: z.literal(["ByteLevel", "Digits"]) }),
@@ -11,6 +16,8 @@ const Splitter = z.union([
     type: z.literal("Split"),
     behavior: z.literal("Isolated"),
     invert: z.literal(false),
+    // Without one the library keeps nothing of a text.
+    pattern: Pattern,
   }),
 ]);
 
@@ -20,8 +27,17 @@ const PreTokenizer = only(
     Splitter,
     z.looseObject({ type: z.literal("Sequence"), pretokenizers: z.array(Splitter) }),
   ]),
-  'a pre-tokenizer of "ByteLevel", "Digits" and "Split" (isolated, not inverted)',
-);
+  'a pre-tokenizer of "ByteLevel", "Digits" and "Split" (isolated, not inverted, by a pattern)',
+).superRefine((found, context) => {
+  for (const { pattern } of found.type === "Sequence" ? found.pretokenizers : [found]) {
+    const regex = Regex.safeParse(pattern).data?.Regex ?? "";
+    const fault = patternFault(regex);
+    if (fault === undefined) continue;
+    const shown = JSON.stringify(regex).slice(0, 200);
+    const message = `Only patterns whose work is bounded are supported, found ${fault} in ${shown}`;
+    context.addIssue({ code: "custom", message });
+  }
+});
 
 /**
  * The part of `tokenizer.json` that decides whether we can serve it: byte-level BPE, where every
@@ -107,12 +123,7 @@ function defaultTemplate({ chat_template: templates }: TokenizerConfig): string 
 
 async function readJinja(folder: string): Promise<string | undefined> {
   const path = join(folder, "chat_template.jinja");
-  try {
-    return await readBounded(path, TEMPLATE_BYTES_MAX);
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
-    throw error;
-  }
+  return existsSync(path) ? readText(path, TEMPLATE_BYTES_MAX) : undefined;
 }
 
 /** The largest vocabularies take a quarter of this. */
@@ -129,20 +140,26 @@ async function readJson<Schema extends z.ZodType>(
 }
 
 async function readContent(path: string, bytesMax: number): Promise<unknown> {
+  const text = await readText(path, bytesMax);
   try {
-    return JSON.parse(await readBounded(path, bytesMax));
+    return JSON.parse(text);
   } catch (cause) {
-    const reason = messageOf(cause);
-    throw new Error(`Cannot read ${path}: ${reason}`, { cause });
+    throw unreadable(path, cause);
   }
 }
 
-async function readBounded(path: string, bytesMax: number): Promise<string> {
-  const stats = await stat(path);
-  if (!stats.isFile() || stats.size > bytesMax) {
-    throw new Error(`Expected a file of at most ${bytesMax} bytes, found ${stats.size}`);
+async function readText(path: string, bytesMax: number): Promise<string> {
+  try {
+    const stats = await stat(path);
+    if (stats.isFile() && stats.size <= bytesMax) return await readFile(path, "utf8");
+    throw new Error(`expected a file of at most ${bytesMax} bytes, found ${stats.size}`);
+  } catch (cause) {
+    throw unreadable(path, cause);
   }
-  return readFile(path, "utf8");
+}
+
+function unreadable(path: string, cause: unknown): Error {
+  return new Error(`Cannot read ${path}: ${messageOf(cause)}`, { cause });
 }
 
 function parseContent<Schema extends z.ZodType>(

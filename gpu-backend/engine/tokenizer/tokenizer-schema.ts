@@ -1,8 +1,11 @@
 import * as z from "zod";
 
+/** Above every vocabulary; tables are as long as the largest id. */
+const IDS_MAX = 1 << 20;
+
 /** A token that is matched in text as a whole, ahead of the merges. */
 export const AddedToken = z.looseObject({
-  id: z.int().min(0),
+  id: z.int().min(0).lt(IDS_MAX),
   content: z.string().min(1),
   special: z.boolean().default(false),
   /** Whether the token swallows white space before it. */
@@ -20,8 +23,6 @@ const Vocabulary = z.custom<Readonly<Record<string, number>>>(
     Object.values(value).every((id) => Number.isSafeInteger(id) && id >= 0 && id < IDS_MAX),
   "Expected an object of token ids",
 );
-/** Above every vocabulary; tables are as long as the largest id. */
-const IDS_MAX = 1 << 20;
 
 const NoAffix = only(z.literal("").nullish(), "no affix of words").optional();
 

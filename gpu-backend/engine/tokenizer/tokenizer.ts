@@ -1,3 +1,5 @@
+import { join } from "node:path";
+import { messageOf } from "../message-of.ts";
 import { beginTokensOf } from "./begin-tokens.ts";
 import { Detokenizer } from "./detokenizer.ts";
 import { type PromptPiece, SpecialTokens } from "./special-tokens.ts";
@@ -101,7 +103,13 @@ const ROUNDING_TOKENS = 1e-6;
 
 /** Loads the tokenizer of a model's folder; throws naming the file and all that is wrong with it. */
 export async function loadTokenizer(folder: string): Promise<Tokenizer> {
-  return new Tokenizer(await readTokenizerFile(folder));
+  const file = await readTokenizerFile(folder);
+  try {
+    return new Tokenizer(file);
+  } catch (cause) {
+    const path = join(folder, "tokenizer.json");
+    throw new Error(`Cannot use ${path}: ${messageOf(cause)}`, { cause });
+  }
 }
 
 function longestTokenBytes(tokenBytes: TokenBytes): Uint32Array {

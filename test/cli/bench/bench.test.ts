@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LoadResult } from "../../../cli/bench/load-result.ts";
 import { eventually } from "../../support/eventually.ts";
+import { listenOnLoopback } from "../../support/listen-on-loopback.ts";
 import { runRecorded } from "../support/recorded-terminal.ts";
 import type { PacedAnswer, PacedServer } from "./paced-server.ts";
 import { countTokens, event, startPacedServer, token } from "./paced-server.ts";
@@ -203,6 +204,13 @@ describe("sluice bench", () => {
     [["http://127.0.0.1:1", "--sweep", "1..10"], "Expected goals to keep"],
     [["http://127.0.0.1:1", "--goodput", "speed:3"], "Expected goals such as"],
     [["http://127.0.0.1:1", "--prompt-tokens", "9..3"], "Expected tokens such as"],
+    [["http://127.0.0.1:1", "--speed", "2"], "--speed: Expected with --trace"],
+    [["http://127.0.0.1:1", "--sweep-target", "0.99"], "--sweep-target: Expected with --sweep"],
+    [["http://127.0.0.1:1", "--save-detailed"], "--save-detailed: Expected with --out or --json"],
+    ...["burstiness", "prompt-tokens", "output-tokens"].map((flag): [string[], string] => [
+      ["http://127.0.0.1:1", "--trace", "none.csv", `--${flag}`, "1"],
+      `--${flag}: Expected without --trace`,
+    ]),
     [["ftp://127.0.0.1"], "Expected a URL"],
     [[], "Expected the URL"],
   ])("refuses %j", async (words, complaint) => {
@@ -243,6 +251,16 @@ describe("sluice bench", () => {
       "401 invalid_api_key: Wrong: … (--token-env NAME, or key_env in a mix, names the env",
     ],
     [
+      "a wrong key that is told where a long message is cut",
+      ["--token-env", "WRONG_KEY"],
+      {
+        kind: "status",
+        status: 401,
+        body: `{"error":{"code":"invalid_api_key","message":"${"!".repeat(196)}sk-wrong"}}`,
+      },
+      "!… (--token-env NAME",
+    ],
+    [
       "an inner failure",
       [],
       { kind: "status", status: 500, body: "oops" },
@@ -261,23 +279,26 @@ describe("sluice bench", () => {
     expect(exitCode).toBe(1);
   });
 
+  test.each([["--out"], ["--html"]])("asks nothing where %s cannot be written", async (flag) => {
+    const url = await start(() => QUICK);
+    const { exitCode, stderr } = await runRecorded("bench", url, flag, join(folder, "no", "f"));
+    expect(stderr).toContain("no such file");
+    expect(exitCode).toBe(1);
+    expect(server?.asked).toEqual([]);
+  });
+
   test("hints at how a key is given where a server wants one", async () => {
     vi.stubEnv("WRONG_KEY", "sk-wrong");
     const locked = createServer((_, response) => response.writeHead(401).end());
-    locked.listen(0, "127.0.0.1");
-    await once(locked, "listening");
+    const { url, close } = await listenOnLoopback(locked);
     try {
-      const address = locked.address();
-      const port = typeof address === "object" ? address?.port : undefined;
-      const url = `http://127.0.0.1:${port}`;
       const without = await runRecorded("bench", url);
       expect(without.stderr).toContain("asks for a key (status 401): --token-env NAME");
       const wrong = await runRecorded("bench", url, "--token-env", "WRONG_KEY");
       expect(wrong.stderr).toContain("refuses the key (status 401): is it the right one?");
       expect([without.exitCode, wrong.exitCode]).toEqual([1, 1]);
     } finally {
-      locked.close();
-      locked.closeAllConnections();
+      await close();
     }
   });
 
@@ -300,7 +321,8 @@ describe("sluice bench", () => {
     const url = await start(() => ({ kind: "stream", ttftMs: 10, gapMs: 5 }));
     const sluice = resolve(import.meta.dirname, "../../../cli/sluice.mjs");
     const words = ["bench", url, "--rate", "20", "--duration", "10m", "--warm-up", "0s", "--json"];
-    words.push("--output-tokens", "4");
+    // One at a time, so that whoever asks again has had an answer.
+    words.push("--output-tokens", "4", "--max-concurrency", "1");
     const child = spawn(process.execPath, [sluice, ...words], {
       stdio: ["ignore", "pipe", "ignore"],
     });

@@ -150,4 +150,19 @@ describe("compareLoads()", () => {
     const late = compareLoads(resultOf(requests), resultOf(failed));
     expect(late.find(({ figure }) => figure === "TTFT p99, ms")?.b).toBe(Infinity);
   });
+
+  test("is the same for a file in another order, and with requests that were given up", () => {
+    const [a, b] = [requestsOf(1, 100).slice(0, 120), requestsOf(2, 110).slice(0, 120)];
+    const plain = compareLoads(resultOf(a), resultOf(b));
+    const byGoal = b.toSorted((one, other) => Number(one.good) - Number(other.good));
+    expect(compareLoads(resultOf(a), resultOf(byGoal))).toEqual(plain);
+    const givenUp = b.map((request): RequestDetail => ({
+      ...request,
+      due_s: request.due_s + 1_000,
+      ending: "cancelled",
+      ttft_ms: null,
+      good: false,
+    }));
+    expect(compareLoads(resultOf(a), resultOf([...b, ...givenUp]))).toEqual(plain);
+  });
 });

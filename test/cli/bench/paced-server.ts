@@ -1,9 +1,9 @@
-import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
-import { assert } from "../../../src/base/assert.ts";
+import type { ListeningServer } from "../../support/listen-on-loopback.ts";
+import { listenOnLoopback } from "../../support/listen-on-loopback.ts";
 
 /** What was asked of a paced server. */
 export interface AskedOfServer {
@@ -22,10 +22,8 @@ export type PacedAnswer =
   | { readonly kind: "silence" };
 
 /** A server with the OpenAI API whose model says what it is told to, at a pace of its own. */
-export interface PacedServer {
-  readonly url: string;
+export interface PacedServer extends ListeningServer {
   readonly asked: AskedOfServer[];
-  close(): Promise<void>;
 }
 
 const Body = z.object({
@@ -57,20 +55,7 @@ export async function startPacedServer(
       return give(answerTo(one, asked.length - 1), one, response);
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  assert(typeof address === "object" && address !== null, "a TCP server has an address object");
-  return {
-    url: `http://127.0.0.1:${address.port}`,
-    asked,
-    async close() {
-      const closed = once(server, "close");
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
-  };
+  return { ...(await listenOnLoopback(server)), asked };
 }
 
 export const event = (body: object) => `data: ${JSON.stringify(body)}\n\n`;

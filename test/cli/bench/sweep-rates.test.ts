@@ -41,4 +41,20 @@ describe("sweepRates()", () => {
     stopped.abort();
     expect(await sweep(20, stopped.signal)).toMatchObject({ points: [], knee: null });
   });
+
+  test("takes no rate for good at which it was stopped", async () => {
+    const stopped = new AbortController();
+    const found = await sweepRates({
+      from: 1,
+      to: 64,
+      target: 0.99,
+      signal: stopped.signal,
+      run: (rate) => {
+        if (rate > 2) stopped.abort();
+        return Promise.resolve({ ...good(rate, 64), interrupted: stopped.signal.aborted });
+      },
+    });
+    expect(found).toMatchObject({ knee: 1.5, isBounded: false });
+    expect(found.points.map(({ rate }) => rate)).toEqual([1, 1.5, 2.25]);
+  });
 });

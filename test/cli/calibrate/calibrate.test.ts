@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
 import type { EngineLimits } from "../../../cli/calibrate/engine-point.ts";
 import { fitProfile } from "../../../cli/calibrate/fit-profile.ts";
 import type { ProbedAnswer } from "../../../cli/calibrate/measure-engine.ts";
@@ -184,7 +184,10 @@ describe("nonnegativeFit()", () => {
 
 describe("sluice calibrate", () => {
   let server: PacedServer | undefined;
-  afterEach(() => server?.close());
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    return server?.close();
+  });
 
   const SMALL = ["--kv-tokens", "4096", "--max-sequences", "2", "--context", "1024"];
 
@@ -230,6 +233,9 @@ describe("sluice calibrate", () => {
     await server.close();
     server = undefined;
     expect((await runRecorded("calibrate", url, ...SMALL)).stderr).toContain("No answer");
+    vi.stubEnv("EMPTY_TOKEN", "");
+    const keyless = await runRecorded("calibrate", url, ...SMALL, "--token-env", "EMPTY_TOKEN");
+    expect(keyless.stderr).toContain("Expected EMPTY_TOKEN in the environment");
     expect((await runRecorded("calibrate", url)).stderr).toContain("Expected --kv-tokens");
     expect((await runRecorded("calibrate")).stderr).toContain("Expected the URL of the engine");
   });

@@ -278,6 +278,23 @@ describe("sluice models pull", () => {
     expect((await pull("--force")).exitCode).toBe(0);
   });
 
+  test("takes no file for whole of which the disk took a part", async () => {
+    // Of a write that goes beyond the limit the system takes what is within it, as a disk does that gets full.
+    const limited = `ulimit -f ${Math.ceil(WEIGHTS.length / 1024) - 1} && exec "$0" "$@"`;
+    const words = [process.execPath, PROGRAM, "models", "pull", "org/model"];
+    const child = spawn("bash", ["-c", limited, ...words], {
+      // What is compiled meanwhile is not for others.
+      env: { ...process.env, TMPDIR: folder },
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (piece: string) => (stderr += piece));
+    const [code] = await once(child, "close");
+    expect(stderr).toContain("Cannot write");
+    expect(code).toBe(1);
+    expect(existsSync(join(repository(), "refs"))).toBe(false);
+  }, 60_000);
+
   test("begins nothing that the disk has no room for", async () => {
     const listing = {
       sha: COMMIT,

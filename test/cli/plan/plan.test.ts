@@ -117,7 +117,10 @@ describe("sluice plan", () => {
 
   test("says when no pool is large enough, and of whom", async () => {
     const words = ["--traffic", traffic("huge.yaml", 45), "--replicas", "1..2", "--seeds", "1"];
-    const { exitCode, stdout } = await runRecorded("plan", CONFIGURATION, ...SHORT, ...words);
+    // What is simulated is much even of few seconds, since all wait for all.
+    const brief = ["--seconds", "5", "--warm-up", "1"];
+    const asked = [...SHORT, ...words, ...brief];
+    const { exitCode, stdout } = await runRecorded("plan", CONFIGURATION, ...asked);
     expect(exitCode).toBe(1);
     expect(stdout).toContain(
       "No pool of up to 2 replicas keeps every promise (with 2: not of acme",
@@ -149,6 +152,7 @@ describe("sluice plan", () => {
   test.each([
     [["--traffic", LIGHT, "--trace", LIGHT], 2, "Expected either --traffic or --trace"],
     [[], 2, "Expected either --traffic or --trace"],
+    [["--traffic", LIGHT, "--speed", "2"], 2, "--speed: Expected with --trace"],
     [["--traffic", LIGHT, "--replicas", "4..2"], 2, "Expected 1 to 1024 replicas"],
     [
       ["--traffic", LIGHT, "--pool", "nowhere"],
@@ -156,6 +160,7 @@ describe("sluice plan", () => {
       'one of the pools local, apart, found "nowhere"',
     ],
     [["--traffic", LIGHT, "--profile", "h900"], 1, "llama-8b-h200"],
+    [["--traffic", LIGHT, "--profile", "constructor"], 1, "llama-8b-h200"],
     [["--traffic", LIGHT, "--profile", CONFIGURATION], 1, "sluice.yaml"],
     [["--traffic", join(folder.path, "nowhere.yaml")], 1, "nowhere.yaml"],
     [["--traffic", write("none.yaml", "tenants: {}")], 1, "Expected the traffic of a tenant"],
@@ -327,5 +332,20 @@ describe("planPool()", () => {
     // 500 a second, of which a cell of 14 of 40 replicas sees 35 %, in two runs of 5 s.
     expect(Math.abs((pool.tenants[0]?.offered ?? 0) / (0.35 * 500 * 10) - 1)).toBeLessThan(0.06);
     expect(Math.abs(pool.goodPerSecond / 500 - 1)).toBeLessThan(0.06);
+  });
+
+  test("takes no promise for kept of which nothing was let in, though all may be refused and no first token is promised", () => {
+    const tpot = { limitMs: 0.001, percentileRatio: 0.99 };
+    const profile = { ...TENANT, targets: { tpot } };
+    const pool = planPool({ ...COMMON, tenants: [{ profile, ratePerSecond: 8 }], replicas: 1 }, 1);
+    expect(pool.tenants[0]).toMatchObject({ attainmentRatio: null, isKept: false });
+  });
+
+  test("gives a cell of 9 of 17 replicas more than a half of the traffic", () => {
+    const tenants = [{ profile: TENANT, ratePerSecond: 0 }];
+    const pool = planPool({ ...COMMON, tenants, replicas: 17, createArrivals: everyTwo }, 0.001);
+    expect(Math.abs((pool.tenants[0]?.offered ?? 0) / ((9 / 17) * 500 * 10) - 1)).toBeLessThan(
+      0.03,
+    );
   });
 });

@@ -29,6 +29,12 @@ describe("smallestPool()", () => {
         expect(Math.max(...sizes)).toBeLessThanOrEqual(max);
         const below = (smallest?.replicas ?? min) - 1;
         expect(below < min || sizes.includes(below)).toBe(true);
+        for (const [index, size] of planned.entries()) {
+          const before = planned.slice(0, index);
+          // What fails settles all below it, what keeps all above it.
+          expect(before.every((each) => (each < needed ? size > each : size < each))).toBe(true);
+          expect(size).toBeLessThanOrEqual(Math.max(min, 2 * needed));
+        }
       }),
     );
   });

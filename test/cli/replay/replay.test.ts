@@ -7,6 +7,7 @@ import { shadowLog } from "../../../cli/replay/shadow-log.ts";
 import { decodeDecisions, encodeDecisions } from "../../../src/pool/decision-lines.ts";
 import { DecisionLog } from "../../../src/pool/decision-log.ts";
 import { Pool } from "../../../src/pool/pool.ts";
+import { TenantId } from "../../../src/protocol/ids.ts";
 import { aReadyPool, anOffer, firstTokenWithin } from "../../support/pool-builders.ts";
 import { EPOCH } from "../../support/replica-builders.ts";
 import { RandomCalls } from "../../src/pool/random-calls.ts";
@@ -153,6 +154,16 @@ describe("shadowLog()", () => {
     ]);
     expect(report.differing).toMatchObject([{ requestId: "late", live: { kind: "reject" } }]);
     expect(report.byTenant).toEqual({ "tenant-a": { offers: 2, agreed: 1 } });
+  });
+
+  test("counts by any name that a tenant may have", () => {
+    const log = new DecisionLog(aReadyPool());
+    log.call(
+      { kind: "offer", offer: anOffer("r", { tenantId: TenantId.parse("constructor") }) },
+      1,
+    );
+    const { byTenant } = shadowLog(decodeDecisions(textOf(log)), shadowOf("no-hedging"));
+    expect(Object.entries(byTenant)).toEqual([["constructor", { offers: 1, agreed: 1 }]]);
   });
 
   test("takes another's refusal for no verdict on the offer that led to it", () => {

@@ -32,14 +32,17 @@ export class EngineProbe {
     });
   }
 
-  /** Sends a chat completion straight to the engine, under a cache salt of its own. */
-  async complete(body: Readonly<Record<string, unknown>>): Promise<unknown> {
+  /** Sends a chat completion straight to the engine, under a cache salt of its own unless headers say another. */
+  async complete(
+    body: Readonly<Record<string, unknown>>,
+    headers: Readonly<Record<string, string>> = { [ENGINE_HEADERS.cacheSalt]: "probe" },
+  ): Promise<unknown> {
     const response = await fetch(`${this.url}/v1/chat/completions`, {
       method: "POST",
       headers: {
         ...this.#headers(),
         "content-type": "application/json",
-        [ENGINE_HEADERS.cacheSalt]: "probe",
+        ...headers,
       },
       body: JSON.stringify(body),
     });

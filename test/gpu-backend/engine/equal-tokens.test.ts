@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Batch } from "../../../gpu-backend/engine/batch.ts";
 import type { EngineOptions } from "../../../gpu-backend/engine/engine-options.ts";
 import { Engine } from "../../../gpu-backend/engine/engine.ts";
@@ -32,7 +32,9 @@ import { chainOfText } from "../../support/prompt-chains.ts";
 const VOCABULARY_TOKENS = 12;
 const STOP_TOKEN = 0;
 const DEAD_END = "No token is allowed to come next";
-const SEEDS = 800;
+const SEEDS = 1000;
+/** Few enough for one test, on a machine that others use as well. */
+const SEEDS_PER_TEST = 100;
 const REQUESTS_PER_MIX = 14;
 const STEPS_MAX = 3000;
 
@@ -427,7 +429,7 @@ function checkRequest(mix: Mix, request: GenerateRequest): GenerateEvent {
   return end;
 }
 
-test("a request gets what it gets alone, whatever is batched, chunked, hit, guessed, preempted, cancelled or failed around it", () => {
+describe("a request gets what it gets alone, whatever is batched, chunked, hit, guessed, preempted, cancelled or failed around it", () => {
   const seen = {
     awaited: 0,
     continued: 0,
@@ -449,7 +451,7 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, gues
   const ends: Record<string, number> = {};
   const pairs = new SwitchPairs();
   const switchNames = new Set<string>();
-  for (let seed = 1; seed <= SEEDS; seed++) {
+  const runMix = (seed: number) => {
     const mix = new Mix(seed);
     try {
       mix.runToEnd();
@@ -493,26 +495,37 @@ test("a request gets what it gets alone, whatever is batched, chunked, hit, gues
     ).length;
     seen.awaited += [...mix.requests.values()].filter(({ awaitsKv }) => awaitsKv).length;
     if (mix.isDivided) seen.divided += counters.preemptions;
-  }
-  // What the seeds do not provoke they do not prove. A TBT is kept by chunks alone.
-  expect(pairs.rarerThan(20, [...switchNames])).toEqual(["no chunked prefill & kept TBT"]);
-  expect(seen.batched).toBeGreaterThan(200);
-  expect(seen.awaited).toBeGreaterThan(200);
-  expect(seen.continued).toBeGreaterThan(1000);
-  expect(seen.rollbacks).toBeGreaterThan(1000);
-  expect(seen.hits).toBeGreaterThan(1000);
-  expect(seen.preemptions).toBeGreaterThan(100);
-  expect(seen.divided).toBeGreaterThan(3);
-  expect(seen.resumedHits).toBeGreaterThan(100);
-  expect(seen.loadedTokens).toBeGreaterThan(200);
-  expect(seen.failedLoads).toBeGreaterThan(15);
-  expect(seen.fetches).toBeGreaterThan(30);
-  expect(seen.drafts).toBeGreaterThan(2000);
-  expect(seen.acceptedTokens).toBeGreaterThan(2000);
-  expect(seen.rejectedTokens).toBeGreaterThan(1000);
-  expect(seen.draftRollbacks).toBeGreaterThan(200);
-  const rarest = ["length", "stop", "cancelled", "Poisoned", DEAD_END].map((end) => ends[end] ?? 0);
-  expect(Math.min(...rarest, ...Object.values(told))).toBeGreaterThan(100);
+  };
+  const firstSeeds = Array.from({ length: SEEDS / SEEDS_PER_TEST }, (_, part) => {
+    return part * SEEDS_PER_TEST + 1;
+  });
+  test.each(firstSeeds)("in the mixes of seeds from %i on", (first) => {
+    for (let seed = first; seed < first + SEEDS_PER_TEST; seed++) runMix(seed);
+    expect.hasAssertions();
+  });
+  // A TBT is kept by chunks alone.
+  test("and what the seeds did not provoke they would not prove", () => {
+    expect(pairs.rarerThan(20, [...switchNames])).toEqual(["no chunked prefill & kept TBT"]);
+    expect(seen.batched).toBeGreaterThan(200);
+    expect(seen.awaited).toBeGreaterThan(200);
+    expect(seen.continued).toBeGreaterThan(1000);
+    expect(seen.rollbacks).toBeGreaterThan(1000);
+    expect(seen.hits).toBeGreaterThan(1000);
+    expect(seen.preemptions).toBeGreaterThan(100);
+    expect(seen.divided).toBeGreaterThan(5);
+    expect(seen.resumedHits).toBeGreaterThan(100);
+    expect(seen.loadedTokens).toBeGreaterThan(300);
+    expect(seen.failedLoads).toBeGreaterThan(30);
+    expect(seen.fetches).toBeGreaterThan(30);
+    expect(seen.drafts).toBeGreaterThan(2000);
+    expect(seen.acceptedTokens).toBeGreaterThan(2000);
+    expect(seen.rejectedTokens).toBeGreaterThan(1000);
+    expect(seen.draftRollbacks).toBeGreaterThan(200);
+    const rarest = ["length", "stop", "cancelled", "Poisoned", DEAD_END].map(
+      (end) => ends[end] ?? 0,
+    );
+    expect(Math.min(...rarest, ...Object.values(told))).toBeGreaterThan(100);
+  });
 });
 
 /** Serves requests that arrive together. */

@@ -267,6 +267,17 @@ describe("a replica that is started again", () => {
     expect(await aReplica({ folder }).serve({ promptTokens: A })).toBe(12);
   });
 
+  test("keeps on disk what was used last, though it was written first", async () => {
+    const folder = aFolder();
+    const { disk, tiers } = aReplica({ folder, diskBlocks: 2 });
+    for (const hash of ["aaaaaaaa", "bbbbbbbb", "aaaaaaaa", "cccccccc"]) {
+      tiers.released([{ hash, block: 0 }]);
+      // oxlint-disable-next-line no-await-in-loop -- in this order
+      await disk?.whenIdle();
+    }
+    expect(readdirSync(folder).toSorted()).toEqual(["aaaaaaaa", "cccccccc"]);
+  });
+
   test("reads no more than memory holds", async () => {
     const folder = aFolder();
     const before = aReplica({ folder });
@@ -289,6 +300,21 @@ describe("a replica that is started again", () => {
     answers.emit("late");
     await eventually("what came late is counted", () => after.tiers.statistics.failedBlocks > 0);
     expect(after.arrived).toEqual(["a"]);
+  });
+
+  test("reads no further for a request that waits no more", async () => {
+    const folder = aFolder();
+    const promptTokens = tokenRange(47, 100);
+    const after = aReplica({ folder });
+    if (after.disk === undefined) throw new Error("There is a disk");
+    const answers = new EventEmitter();
+    const late = once(answers, "late").then(() => new Uint8Array(BLOCK_BYTES));
+    const get = vi.spyOn(after.disk, "get").mockReturnValue(late);
+    after.tiers.fetch("a", chainOf(promptTokens).chain);
+    await eventually("nobody waits any more", () => after.arrived.length > 0);
+    answers.emit("late");
+    await eventually("what came late is kept", () => after.memory.byteLength > 0);
+    expect(get).toHaveBeenCalledTimes(8);
   });
 
   test("reads nothing behind what is not sound", async () => {

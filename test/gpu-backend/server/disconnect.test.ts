@@ -1,5 +1,6 @@
 import { connect } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { EngineHold } from "../../support/engine-hold.mjs";
 import { eventually } from "../../support/eventually.ts";
 import {
   ENGINE_START_MS_MAX,
@@ -9,14 +10,16 @@ import {
   type TestEngine,
 } from "../../support/running-engine.ts";
 
+const hold = new EngineHold();
 let engine: TestEngine;
-/** How many tokens the whole answer has: a test takes for granted that most are still to come. */
+/** How many tokens the whole answer has, most of which are never to be made. */
 let fullTokens: number;
 beforeAll(async () => {
-  engine = await startEngine(["--max-sequences", "2"]);
+  engine = await startEngine(["--max-sequences", "2"], undefined, hold);
   const whole = await readCompletion(await engine.chat(LONG_TASK));
   fullTokens = whole.usage.completion_tokens;
 }, ENGINE_START_MS_MAX);
+afterEach(() => hold.letGo());
 afterAll(() => engine.stop());
 
 /** The line that the log has of the last request that ended. */
@@ -27,6 +30,7 @@ function lastEnding() {
 test("a client that leaves in the middle of a stream frees its blocks at once", async () => {
   const before = await engine.metric("engine_generation_tokens_total");
   const abort = new AbortController();
+  hold.hold();
   const response = await engine.chat({ ...LONG_TASK, stream: true }, { signal: abort.signal });
   const reader = response.body?.getReader();
   await reader?.read();
@@ -41,6 +45,7 @@ test("a client that leaves in the middle of a stream frees its blocks at once", 
 test("a client that leaves while it waits for a whole answer frees its blocks at once", async () => {
   const before = await engine.metric("engine_generation_tokens_total");
   const abort = new AbortController();
+  hold.hold();
   const gone = engine.chat(LONG_TASK, { signal: abort.signal }).catch((error: unknown) => error);
   await eventually("the request runs", async () => {
     return (await engine.metric("engine_num_requests_running")) === 1;
@@ -56,16 +61,17 @@ test("a client that leaves while it waits for a whole answer frees its blocks at
 test("a client that leaves while it is queued is never computed", async () => {
   const { usage } = await readCompletion(await engine.chat({ ...LONG_TASK, max_tokens: 1 }));
   const before = await engine.metric("engine_prompt_tokens_total");
+  hold.hold();
   const aborts = Array.from({ length: 3 }, () => new AbortController());
   const answers = aborts.map(({ signal }) =>
     engine.chat(LONG_TASK, { signal }).catch((error: unknown) => error),
   );
-  await eventually("two run and one waits", async () => {
+  await engine.stepUntil("two run and one waits", async () => {
     const running = await engine.metric("engine_num_requests_running");
     return running === 2 && (await engine.metric("engine_num_requests_waiting")) === 1;
   });
   aborts[2]?.abort();
-  await eventually("none waits", async () => {
+  await engine.stepUntil("none waits", async () => {
     return (await engine.metric("engine_num_requests_waiting")) === 0;
   });
   for (const abort of aborts) abort.abort();

@@ -1,17 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { EndedRequests } from "../../../gpu-backend/server/ended-requests.ts";
 import type { ChatCompletion } from "../../../src/protocol/chat-response.ts";
 import { EngineUsageAnswer } from "../../../src/protocol/engine-usage.ts";
-import { eventually } from "../../support/eventually.ts";
+import { EngineHold } from "../../support/engine-hold.mjs";
 import type { TestEngine } from "../../support/running-engine.ts";
 import { ENGINE_START_MS_MAX, startEngine } from "../../support/running-engine.ts";
 
 const SECRET = "a-secret-of-more-than-thirty-two-characters";
 
+const hold = new EngineHold();
 let engine: TestEngine;
 beforeAll(async () => {
-  engine = await startEngine([], SECRET);
+  engine = await startEngine([], SECRET, hold);
 }, ENGINE_START_MS_MAX);
+afterEach(() => hold.letGo());
 afterAll(() => engine.stop());
 
 async function usageOf(...ids: readonly string[]): Promise<EngineUsageAnswer["usage"]> {
@@ -38,6 +40,7 @@ describe("POST /internal/usage", () => {
 
   test("tells what was made of an answer whose reader has gone", async () => {
     const leaving = new AbortController();
+    hold.hold();
     const response = await engine.chat(
       { stream: true, max_tokens: 1500, ignore_eos: true },
       { ...named("left"), signal: leaving.signal },
@@ -45,7 +48,8 @@ describe("POST /internal/usage", () => {
     await response.body?.getReader().read();
     expect(await usageOf("left")).toEqual([]);
     leaving.abort();
-    await eventually("the engine has let go of it", async () => (await usageOf("left")).length > 0);
+    const isTold = async () => (await usageOf("left")).length > 0;
+    await engine.stepUntil("the engine has let go of it", isTold);
     const [usage] = await usageOf("left");
     expect(usage?.prompt_tokens).toBeGreaterThan(0);
     expect(usage?.completion_tokens).toBeGreaterThan(0);

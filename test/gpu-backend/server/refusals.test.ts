@@ -1,6 +1,7 @@
 import { request } from "node:http";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { ModelList } from "../../../src/protocol/model-card.ts";
+import { EngineHold } from "../../support/engine-hold.mjs";
 import { eventually } from "../../support/eventually.ts";
 import {
   ENGINE_START_MS_MAX,
@@ -16,11 +17,13 @@ const SECRET = "a-secret-of-these-tests";
 const SALTED = { headers: { "x-gw-cache-salt": "tenant-a" } };
 const CHAT = "/v1/chat/completions";
 
+const hold = new EngineHold();
 let engine: TestEngine;
 beforeAll(async () => {
   const flags = ["--require-salt", "--max-sequences", "1", "--max-queue", "1"];
-  engine = await startEngine(flags, SECRET);
+  engine = await startEngine(flags, SECRET, hold);
 }, ENGINE_START_MS_MAX);
+afterEach(() => hold.letGo());
 afterAll(() => engine.stop());
 
 /** Posts text as it is. */
@@ -28,13 +31,17 @@ async function post(body: string) {
   return readProblem(await engine.fetch(CHAT, { method: "POST", body, ...SALTED }));
 }
 
-/** Starts a long answer; returns what ends it, when it has begun. */
+/** Starts a long answer that does not go on by itself; returns what ends it, when it has begun. */
 async function occupy(): Promise<() => void> {
+  hold.hold();
   const abort = new AbortController();
   const body = { ...LONG_TASK, stream: true };
   const response = await engine.chat(body, { ...SALTED, signal: abort.signal });
   expect(response.status).toBe(200);
-  return () => abort.abort();
+  return () => {
+    abort.abort();
+    hold.letGo();
+  };
 }
 
 describe("a request", () => {
@@ -181,7 +188,10 @@ describe("a request", () => {
     const release = await occupy();
     const computedBefore = await engine.metric("engine_prompt_tokens_total");
     const headers = { ...SALTED.headers, "x-gw-deadline-ms": "30" };
-    const problem = await readProblem(await engine.chat({}, { headers }));
+    let isAnswered = false;
+    const answer = engine.chat({}, { headers }).finally(() => (isAnswered = true));
+    await engine.stepUntil("it is answered", () => isAnswered);
+    const problem = await readProblem(await answer);
     expect(problem).toMatchObject({ status: 503, code: "server_is_overloaded" });
     expect(await engine.metric("engine_prompt_tokens_total")).toBe(computedBefore);
     release();

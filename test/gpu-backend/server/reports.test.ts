@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { ReplicaReport } from "../../../src/protocol/engine-api.ts";
-import { eventually } from "../../support/eventually.ts";
+import { EngineHold } from "../../support/engine-hold.mjs";
 import { type FakePool, startFakePool } from "../../support/fake-pool.ts";
 import {
   ENGINE_START_MS_MAX,
@@ -10,14 +10,16 @@ import {
   type TestEngine,
 } from "../../support/running-engine.ts";
 
+const hold = new EngineHold();
 let pool: FakePool;
 let engine: TestEngine;
 beforeAll(async () => {
   pool = await startFakePool();
   const flags = ["--max-sequences", "2", "--pool-url", pool.url];
   const advertised = ["--advertise-url", "https://replica.example:8443"];
-  engine = await startEngine([...flags, ...advertised], "a-secret-of-these-tests");
+  engine = await startEngine([...flags, ...advertised], "a-secret-of-these-tests", hold);
 }, ENGINE_START_MS_MAX);
+afterEach(() => hold.letGo());
 afterAll(async () => {
   await engine.stop();
   await pool.close();
@@ -29,7 +31,7 @@ async function reported(
   isWanted: (report: ReplicaReport) => boolean,
 ): Promise<ReplicaReport> {
   let found: ReplicaReport | undefined;
-  await eventually(what, () => {
+  await engine.stepUntil(what, () => {
     found = pool.connections[0]?.frames.findLast(
       (frame): frame is ReplicaReport => frame.kind === "report" && isWanted(frame),
     );
@@ -74,6 +76,7 @@ test("an idle engine says who it is, what it holds, and how fast its warm-up was
 
 test("a busy engine reports what runs and waits, the tightest promise and the last dispatch", async () => {
   const abort = new AbortController();
+  hold.hold();
   const answers = [1, 2, 3].map((number) => {
     const headers = { "x-gw-dispatch": `life.${number}`, "x-gw-tbt-ms": String(100 * number) };
     return engine.chat(LONG_TASK, { headers, signal: abort.signal }).catch(() => undefined);
@@ -89,6 +92,7 @@ test("a busy engine reports what runs and waits, the tightest promise and the la
   expect(busy.tightestTbtMs).toBe(100);
   expect(busy.lastDispatch).toEqual({ epoch: "life", number: 3 });
   abort.abort();
+  hold.letGo();
   await Promise.all(answers);
   const calm = await reported("nothing runs again", (report) => {
     return report.sequence > busy.sequence && report.runningRequests === 0;

@@ -1,4 +1,5 @@
 import { seededRandom } from "../../../src/base/random.ts";
+import { RequestId } from "../../../src/protocol/ids.ts";
 import type { Policy, PolicyReplica, PolicyRequest } from "../../../simulator/policies/policy.ts";
 
 /** A replica that is idle, but for what a test says. */
@@ -19,17 +20,20 @@ export function replica(
 let requests = 0;
 
 /** A request of its own, with no prefix, but for what a test says. */
-export function request(facts: Partial<PolicyRequest> = {}): PolicyRequest {
+export function request(
+  facts: Partial<Omit<PolicyRequest, "requestId">> & { readonly requestId?: string } = {},
+): PolicyRequest {
   requests += 1;
+  const { requestId = `request-${requests}`, ...others } = facts;
   return {
-    requestId: `request-${requests}`,
+    requestId: RequestId.parse(requestId),
     tenantId: "tenant",
     promptTokens: 1_000,
     route: "",
     prefixes: [],
     targets: {},
     arrivedAtMs: 0,
-    ...facts,
+    ...others,
   };
 }
 

@@ -199,11 +199,13 @@ describe("the parts of an answer", () => {
     expect(pool.status(1_000).tenants).toMatchObject([{ counts }]);
     const { totals } = pool.state;
     expect(totals.tokens).toEqual({ input: 100, cachedInput: 0, output: 65, reasoning: 0 });
-    expect(countOf(totals.firstToken)).toBe(1);
+    const [served] = totals.served.values();
+    if (served === undefined) throw new Error("The answer was told of");
+    expect(countOf(served.firstToken)).toBe(1);
     expect(countOf(totals.actualFirstToken)).toBe(2);
-    expect(countOf(totals.tokenGap)).toBe(0);
+    expect(countOf(served.tokenGap)).toBe(0);
     // From its arrival on.
-    expect(totals.request.sum).toBeCloseTo(20.84, 2);
+    expect(served.request.sum).toBeCloseTo(20.84, 2);
   });
 
   test.each([

@@ -22,6 +22,7 @@ export function aLease(name: string, change: Partial<Lease> = {}): Lease {
     cachedTokens: 0,
     outputTokens: 50,
     outputTokensHigh: 100,
+    operation: "chat",
     isStreamed: true,
     outputTokensMax: undefined,
     costMs: 1_000,

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { copyState } from "../../../src/base/plain-state.ts";
+import { ChainNames } from "../../../src/replicas/chain-names.ts";
 import { HEALTH_OPTIONS } from "../../../src/replicas/health.ts";
 import type { Replica } from "../../../src/replicas/replica.ts";
 import { ReplicaSet } from "../../../src/replicas/replica-set.ts";
+import { chainOfText } from "../../support/prompt-chains.ts";
 import {
   aHello,
   aReport,
@@ -75,6 +77,19 @@ describe("the configuration of a ReplicaSet", () => {
     replicas.release(placeOf(1));
     expect(replicas.get(replicaIdOf(1))).toBeUndefined();
     replicas.checkInvariants();
+  });
+
+  test("what a replica has cached is forgotten as soon as it leaves, though it stays for what runs", () => {
+    const replicas = aReplicaSet(2);
+    const replica = makeReady(replicas, 1);
+    replica.take(aSentRequest(1), 0);
+    replica.prefixes.note(chainOfText("abc"), { isForeign: false, nowMs: 0 });
+    const hit = () => replica.prefixes.hitRatio(new ChainNames(chainOfText("abc")), 0);
+    expect(hit()).toBeGreaterThan(0);
+    replicas.configure(settingsOfAll(1));
+    expect(replicas.get(replicaIdOf(1))).toBe(replica);
+    expect(hit()).toBe(0);
+    expect(replica.prefixes.state.keys.size).toBe(0);
   });
 
   test("a replica that comes back into the configuration keeps what runs there", () => {

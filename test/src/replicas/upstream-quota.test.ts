@@ -86,6 +86,28 @@ describe("UpstreamQuota", () => {
     expect(crowd.quota.ceiling).toBe(Infinity);
   });
 
+  test("cuts to half for one answer, however slow it was", () => {
+    const crowd = new Crowd();
+    for (let count = 0; count < 50; count++) crowd.hear(100, { firstTokenMs: 200 });
+    crowd.hear(100, { firstTokenMs: 200_000 });
+    expect(crowd.quota.ceiling).toBe(50);
+  });
+
+  test("takes one or two that are slow for no crowd", () => {
+    const crowd = new Crowd();
+    for (let count = 0; count < 50; count++) crowd.hear(20, { firstTokenMs: 200 });
+    for (let count = 0; count < 50; count++) crowd.hear(2, { firstTokenMs: 2_000 });
+    expect(crowd.quota.ceiling).toBe(Infinity);
+  });
+
+  test("learns from those who are alone that the server has become slower for good", () => {
+    const crowd = new Crowd();
+    for (let count = 0; count < 50; count++) crowd.hear(20, { firstTokenMs: 200 });
+    for (let count = 0; count < 60; count++) crowd.hear(1, { firstTokenMs: 800 });
+    crowd.hear(20, { firstTokenMs: 800 });
+    expect(crowd.quota.ceiling).toBe(Infinity);
+  });
+
   test("keeps the longest hold", () => {
     const { quota } = new Crowd();
     quota.holdUntil(1_000);

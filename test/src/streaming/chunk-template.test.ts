@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { PROGRESS_MEMBER } from "../../../src/protocol/continuation.ts";
 import { ModelId } from "../../../src/protocol/ids.ts";
 import { editMembers } from "../../../src/protocol/json-text.ts";
@@ -118,6 +118,26 @@ describe("a stream of such chunks", () => {
         }
       }),
     );
+  });
+
+  test("is parsed where it may say something else: its role, its finish, its counts, an error", () => {
+    const parsed = vi.spyOn(JSON, "parse");
+    const parsedOf = (textCount: number, ...last: string[]): number => {
+      const stream = open();
+      parsed.mockClear();
+      push(stream, chat("").replace('"content":""', '"role":"assistant"'));
+      for (let index = 0; index < textCount; index += 1) push(stream, chat(`${index} "\u00e9"`));
+      for (const json of last) push(stream, json);
+      return parsed.mock.calls.length;
+    };
+    const finish = chat("").replace('"content":""', "").replace("null}]", '"stop"}]');
+    const counts = chat("", { choices: [], usage: { prompt_tokens: 1, completion_tokens: 9 } });
+    const few = parsedOf(3);
+    expect(parsedOf(1_000)).toBe(few);
+    // The role, and of the first text itself and its text.
+    expect(few).toBe(3);
+    expect(parsedOf(1_000, finish, counts)).toBe(few + 2);
+    expect(parsedOf(1_000, '{"error":{"message":"no"}}')).toBe(few + 1);
   });
 
   test("keeps the tokens of all of them, so that another replica can go on", () => {

@@ -88,6 +88,21 @@ describe("AccessCache", () => {
     cache.checkInvariants();
   });
 
+  test("of a hundred thousand keys and as many that are none remembers no more than its bounds", () => {
+    const cache = new AccessCache();
+    const KEYS = 100_000;
+    for (let i = 0; i < KEYS; i += 1) {
+      cache.learn(`k${i}`, anAccess(`k${i}`), 0);
+      cache.learn(`junk-${i}`, undefined, 0);
+      if (i % ACCESS_ENTRIES_MAX === 0) cache.checkInvariants();
+    }
+    cache.checkInvariants();
+    const isRemembered = (name: string): boolean => cache.recall(name, 1).kind !== "ask";
+    const names = Array.from({ length: KEYS }, (_, i) => i);
+    expect(names.filter((i) => isRemembered(`k${i}`))).toHaveLength(ACCESS_ENTRIES_MAX);
+    expect(names.filter((i) => isRemembered(`junk-${i}`))).toHaveLength(ACCESS_ENTRIES_MAX);
+  });
+
   test("forgets the key first that was not used for longest", () => {
     const cache = new AccessCache();
     for (let i = 0; i < ACCESS_ENTRIES_MAX; i += 1) cache.learn(`k${i}`, anAccess(`k${i}`), 0);

@@ -12,6 +12,7 @@ import {
 } from "../../../../gpu-backend/engine/executor/onnx-executor.ts";
 import { ModelError } from "../../../../gpu-backend/engine/model/model-error.ts";
 import { aConfig, aModel } from "./random-model.ts";
+import { RUNTIMES_AND_PRECISIONS } from "./runtimes.ts";
 
 const NEEDS = {
   blockTokens: 16,
@@ -52,17 +53,18 @@ const refusalOf = (precision: "f32" | "int8", blockCount: number) => () => {
 };
 
 describe("planMemory()", () => {
-  test.each(["f32", "int8"] as const)(
-    "says what weights and pool then take in %s",
-    async (precision) => {
+  test.each(RUNTIMES_AND_PRECISIONS)(
+    "says what weights and pool then take in $precision on $runtime",
+    async ({ runtime, precision }) => {
       const config = aConfig({
         hiddenSize: 128,
         mlpSize: 384,
         vocabularyTokens: 900,
         layerCount: 4,
       });
-      const plan = planMemory(config, { precision, ...NEEDS });
-      executor = await createOnnxExecutor({ model: aModel(1, config), precision, ...NEEDS });
+      const model = aModel(1, config);
+      executor = await createOnnxExecutor({ model, runtime, precision, ...NEEDS });
+      const plan = executor.memoryPlan;
       const { weightBytes, kvPoolBytes } = executor.memory;
       expect(plan.kvPoolBytes).toBe(kvPoolBytes);
       expect(plan.kvPoolTokens).toBe(1024);
@@ -70,6 +72,21 @@ describe("planMemory()", () => {
       expect(weightBytes / plan.weightBytes).toBeLessThan(1.02);
     },
   );
+
+  test("counts int8 matrices twice where the runtime has its own, and once in the heap", () => {
+    const needs = { precision: "int8", ...NEEDS } as const;
+    const [once, twice] = [false, true].map((runtimeCopies) =>
+      planMemory(ONE_BILLION, { ...needs, runtimeCopies }),
+    );
+    const values = 16 * 2048 * (3072 + 2048 + 3 * 8192) + 128_256 * 2048;
+    expect((twice?.weightBytes ?? 0) - (once?.weightBytes ?? 0)).toBe(values);
+    expect([once, twice].map((plan) => plan && heapBytesOf(plan))).toEqual([
+      once && heapBytesOf(once),
+      once && heapBytesOf(once),
+    ]);
+    const inFloats = planMemory(ONE_BILLION, { ...needs, precision: "f32", runtimeCopies: true });
+    expect(inFloats.runtimeCopyBytes).toBe(0);
+  });
 
   test("counts embeddings of 16 bits as such, and none of them in the heap", () => {
     const plans = ([4, 2] as const).map((embeddingValueBytes) =>

@@ -151,6 +151,13 @@ describe("a header", () => {
     expect(await refusal()).toMatch(/lies at bytes \d+ to 9007199254740991, expected .* to end by/);
   });
 
+  test("of more tensors than any model has is refused", async () => {
+    const names = Array.from({ length: 100_001 }, (_, index) => [`${index}`, 0] as const);
+    const header = JSON.stringify(Object.fromEntries(names));
+    await writeFile(pathOf(FIRST_SHARD), encodeSafetensors(header, Buffer.alloc(4)));
+    expect(await refusal()).toBe(`${FIRST_SHARD} has 100001 tensors, more than 100000`);
+  });
+
   test("with overlapping tensors is refused", async () => {
     await changeHeader(FIRST_SHARD, (header) => {
       for (const [name, entry] of Object.entries(header)) {
@@ -194,6 +201,11 @@ describe("other files", () => {
   test("a configuration larger than any is not read", async () => {
     await truncate(pathOf("config.json"), 2 ** 34);
     expect(await refusal()).toContain("config.json has 17179869184 bytes, expected at most");
+  });
+
+  test("nor is an index", async () => {
+    await truncate(pathOf(INDEX), 2 ** 24 + 1);
+    expect(await refusal()).toContain(`${INDEX} has 16777217 bytes, expected at most 16777216`);
   });
 
   test("a directory in the place of weights is refused", async () => {

@@ -142,6 +142,11 @@ describe("parseModelConfig", () => {
     }
   });
 
+  test("a scaling that stretches to less than the model was trained on cuts nothing off", () => {
+    const json = { rope_type: "yarn", factor: 1.5, original_max_position_embeddings: 1024 };
+    expect(parse({ rope_scaling: json })).toMatchObject({ contextTokens: 2048 });
+  });
+
   test("a temperature of two magnitudes is their ratio", () => {
     const { ropeScaling } = parse({
       rope_scaling: { type: "yarn", factor: 40, mscale: 0.7, mscale_all_dim: 1.4 },
@@ -221,6 +226,10 @@ describe("parseModelConfig", () => {
 
   test.each([
     [{ head_dim: 24 }, "heads have 24 dimensions, but the attention kernel needs a multiple of 16"],
+    [
+      { head_dim: 528 },
+      "heads have 528 dimensions, but the attention kernel needs a multiple of 16, at most 512",
+    ],
     [{ head_dim: 528 }, "heads have 528 dimensions"],
     [{ num_attention_heads: 128 }, "heads have 0 dimensions"],
     [

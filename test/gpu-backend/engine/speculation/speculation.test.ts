@@ -234,6 +234,20 @@ describe("draft wishes", () => {
     expect(asked.filter((count) => count > 0)).toHaveLength(2);
   });
 
+  test("where they did pay meanwhile are probed as soon as at first", () => {
+    const engine = anEngine(options);
+    engine.submit(aGenerateRequest({ outputTokensMax: 400 }), 0);
+    runStep(engine);
+    const probesIn = (steps: number) =>
+      Array.from({ length: steps }, () => engine.draftWishes(costs(5, 0)).length).filter(
+        (count) => count > 0,
+      ).length;
+    expect(probesIn(800)).toBe(2);
+    // One in eight steps looks whether they pay.
+    for (let step = 0; step < 8; step++) engine.draftWishes(costs(0.01, 0));
+    expect(probesIn(300)).toBe(1);
+  });
+
   test("are not for a text that is being copied", () => {
     const engine = anEngine(options);
     const promptTokens = [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6];

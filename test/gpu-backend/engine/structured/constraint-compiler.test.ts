@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setImmediate } from "node:timers/promises";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ConstraintSpec } from "../../../../gpu-backend/engine/generate-request.ts";
 import {
   ConstraintCompiler,
@@ -39,6 +39,13 @@ async function open(compiler: ConstraintCompiler, spec: ConstraintSpec): Promise
   const opened = await compiler.open(spec);
   assert(opened.kind === "opened", JSON.stringify(opened));
   return opened.constraint;
+}
+
+/** Lets so much time of a compilation pass, once it has begun, where timers are fake. */
+async function letCompile(ms: number): Promise<void> {
+  const before = vi.getTimerCount();
+  while (vi.getTimerCount() === before) await setImmediate();
+  vi.advanceTimersByTime(ms);
 }
 
 /** Lets promises that can settle do so. */
@@ -156,7 +163,10 @@ describe("ConstraintCompiler", () => {
     expect(compiler.uses).toBe(1);
   });
 
-  test("a grammar that takes too long ends alone, and is not tried again at once", async () => {
+  test("a grammar that takes too long ends alone, and is not tried again for a minute", async () => {
+    // Only the heavy one is to take long, however busy the machine is.
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
     const compiler = aCompiler({ compileMsMax: 200 });
     const good = await open(compiler, constant("good"));
     const refused = { kind: "refused", message: "Compiling took longer than 200 ms" };
@@ -166,6 +176,9 @@ describe("ConstraintCompiler", () => {
       expect(allowedTokens(good)).toContain(tokenId);
       good.accept(tokenId);
     }
+    await letCompile(199);
+    expect([compiler.grammars, compiler.uses]).toEqual([2, 2]);
+    vi.advanceTimersByTime(1);
     expect(await opening).toEqual(refused);
     for (const tokenId of tokens.slice(2)) {
       expect(allowedTokens(good)).toContain(tokenId);
@@ -176,6 +189,11 @@ describe("ConstraintCompiler", () => {
     expect(again).toEqual(refused);
     expect([compiler.grammars, compiler.uses]).toEqual([1, 1]);
     expect(letsThrough(await open(compiler, constant("next")), '"next"')).toBe(true);
+    vi.advanceTimersByTime(60_000);
+    good.dispose();
+    const later = compiler.open(heavy(500));
+    await letCompile(200);
+    expect(await later).toEqual(refused);
   });
 
   test("a schema that is not supported is refused before any thread is asked", async () => {

@@ -8,6 +8,9 @@ import { bundledTokenizerJson } from "./bundled-model.ts";
 
 const utf8 = (text: string) => new TextEncoder().encode(text);
 
+const bytesOfAll = (...texts: readonly string[]) =>
+  new TokenBytes(new Map(texts.map((text, id) => [id, utf8(text)])));
+
 describe("TokenBytes", () => {
   test("gives each token's bytes, and none for ids without a token", () => {
     const bytes = new TokenBytes(
@@ -28,6 +31,19 @@ describe("TokenBytes", () => {
       "",
       "",
     ]);
+  });
+
+  test("equal others only where each id means the same", () => {
+    const bytes = bytesOfAll("ab", "c", "");
+    expect(bytes.equals(bytesOfAll("ab", "c", ""))).toBe(true);
+    for (const others of [
+      ["a", "bc", ""],
+      ["ab", "d", ""],
+      ["ab", "c"],
+      ["ab", "c", "", ""],
+    ]) {
+      expect(bytes.equals(bytesOfAll(...others))).toBe(false);
+    }
   });
 });
 

@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { CommandFailure, messageOf } from "./command.ts";
 
@@ -10,6 +10,15 @@ export function requireWritable(file: string): void {
   try {
     // With the dot a folder that is a file is told apart.
     accessSync(existsSync(file) ? file : `${dirname(file)}/.`, constants.W_OK);
+  } catch (error) {
+    throw new CommandFailure(`${file}: ${messageOf(error)}`);
+  }
+}
+
+/** Writes a file that somebody asked for. Throws a `CommandFailure` that names it. */
+export function writeResult(file: string, text: string): void {
+  try {
+    writeFileSync(file, text);
   } catch (error) {
     throw new CommandFailure(`${file}: ${messageOf(error)}`);
   }

@@ -14,7 +14,7 @@ function figureOf(samples: readonly number[], random: Random): Figure {
 
 export const medianOf = (samples: readonly number[]) => quantileOf(samples, 0.5);
 
-/** How many times the first is the second, repetition by repetition. */
+/** How many times the first is the second, by neighbours in time: what slowed a whole repetition down cancels out. */
 export function ratioOf(
   above: readonly number[],
   below: readonly number[],

@@ -1,14 +1,6 @@
 import { e2eLimitMs } from "../../src/slo/deadlines.ts";
-import { leastOutstandingBelow } from "./least-outstanding-below.ts";
-import type {
-  Policy,
-  PolicyEnding,
-  PolicyMoment,
-  PolicyReplica,
-  PolicyRequest,
-  PolicyVerdict,
-} from "./policy.ts";
-import { REJECTED, WAITING } from "./policy.ts";
+import type { QueueOrder } from "./gateway-queue.ts";
+import type { PolicyEnding, PolicyRequest } from "./policy.ts";
 
 /** What was seen of requests of one kind. */
 interface Profile {
@@ -18,31 +10,16 @@ interface Profile {
 }
 
 /**
- * A queue at the gateway that sends first what is expected to break its targets most: by waited + expected
- * latency − target, the largest first, where the target is TTFT + TPOT × output tokens. After AIBrix'
- * `SLOQueue` (`pkg/plugins/gateway/algorithms`): a queue for each size of request by powers of two, its
- * oldest one standing for it, no limit on how late anything is. There a profile made before gives the latency
- * and the length that are expected; here they are the means of what was seen of that size and tenant.
+ * First what is expected to break its targets most: by waited + expected latency − target, the largest first, where
+ * the target is TTFT + TPOT × output tokens. After AIBrix' `SLOQueue` (`pkg/plugins/gateway/algorithms`): a queue for
+ * each size of request by powers of two, its oldest one standing for it, no limit on how late anything is. There a
+ * profile made before gives the latency and the length that are expected; here they are the means of what was seen of
+ * that size and tenant.
  */
-export class MostViolatedFirst implements Policy {
-  readonly #outstandingMax: number;
+export class MostViolatedOrder implements QueueOrder {
   readonly #profiles = new Map<string, Profile>();
 
-  constructor({ outstandingMax }: { readonly outstandingMax: number }) {
-    this.#outstandingMax = outstandingMax;
-  }
-
-  choose(_request: PolicyRequest, replicas: readonly PolicyReplica[]): PolicyVerdict {
-    return replicas.length === 0 ? REJECTED : WAITING;
-  }
-
-  next(
-    waiting: readonly PolicyRequest[],
-    replicas: readonly PolicyReplica[],
-    { nowMs }: PolicyMoment,
-  ): { readonly request: PolicyRequest; readonly replicaIndex: number } | undefined {
-    const replica = leastOutstandingBelow(replicas, this.#outstandingMax);
-    if (replica === undefined) return undefined;
+  first(waiting: Iterable<PolicyRequest>, nowMs: number): PolicyRequest | undefined {
     const queues = new Set<string>();
     let first: { readonly request: PolicyRequest; readonly rankMs: number } | undefined;
     for (const request of waiting) {
@@ -52,7 +29,7 @@ export class MostViolatedFirst implements Policy {
       const rankMs = this.#rankMs(request, nowMs);
       if (first === undefined || rankMs > first.rankMs) first = { request, rankMs };
     }
-    return first && { request: first.request, replicaIndex: replica.replicaIndex };
+    return first?.request;
   }
 
   ended(request: PolicyRequest, ending: PolicyEnding): void {
