@@ -34,7 +34,8 @@ const UNSCRIPTED: readonly UpstreamStep[] = [
   { kind: "end" },
 ];
 
-/** What is not there to be asked, it says so. */
+/** Asked of every server that holds to its models; one that is told nothing of them does not have these. */
+const MODELS_PATHS: ReadonlySet<string> = new Set(["/v1/models", "/api/tags"]);
 const UNKNOWN_PATH: readonly UpstreamStep[] = [
   { kind: "head", status: 404, headers: { "content-type": "text/plain" } },
   { kind: "text", text: "Not Found" },
@@ -81,8 +82,8 @@ async function route(request: IncomingMessage, response: ServerResponse): Promis
     closedEarly: false,
   };
   const probe = engine.probes[`${address}${received.path}`] ?? engine.probes[received.path];
-  // Questions take no answer away from the requests.
-  const list = received.method === "GET" ? engine.probed : engine.requests;
+  const isQuestion = probe !== undefined || MODELS_PATHS.has(received.path);
+  const list = received.method === "GET" && isQuestion ? engine.probed : engine.requests;
   list.push(received);
   response.on("close", () => {
     received.closedEarly = !response.writableFinished;
