@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
+import { ADAPTERS } from "../../src/adapters/adapters.ts";
 import type { ForeignEngine } from "../../src/protocol/engine-kind.ts";
 import { ModelId } from "../../src/protocol/ids.ts";
 import { refusal, streamThatGoesOn } from "./support/answers.ts";
@@ -25,6 +26,10 @@ async function aPoolOf(engine: ForeignEngine, models?: readonly string[][]): Pro
     tenant: { modelIds: [ModelId.parse(BASE), lora] },
   });
 }
+
+/** That a server of a kind is well, where it is asked that. */
+const wellProbes = (engine: ForeignEngine) =>
+  Object.fromEntries(ADAPTERS[engine].probePaths.map((path) => [path, OK] as const));
 
 /** What a vLLM answers that has these adapters loaded. */
 const vllmList = (...adapters: readonly string[]) =>
@@ -109,7 +114,7 @@ describe("a pool whose servers say which models they have", () => {
     "goes on to another server of kind %s where one refuses the model, and leaves that one alone",
     async (engine) => {
       const gateway = await aPoolOf(engine);
-      await gateway.upstream.saysOfItself({});
+      await gateway.upstream.saysOfItself(wellProbes(engine));
       await gateway.upstream.answerWith(NOT_FOUND, wholeAnswer("b"));
       for (let index = 0; index < 3; index++) expect((await askLora(gateway)).status).toBe(200);
       const [first, ...others] = await addressesOf(gateway);
@@ -122,6 +127,7 @@ describe("a pool whose servers say which models they have", () => {
 
   test("tells a client whose model all refuse that it is not there", async () => {
     const gateway = await aPoolOf("sglang");
+    await gateway.upstream.saysOfItself(wellProbes("sglang"));
     await gateway.upstream.answerWith(NOT_FOUND);
     for (const attempts of [2, 2]) {
       const refused = await askLora(gateway);
