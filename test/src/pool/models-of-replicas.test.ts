@@ -3,8 +3,15 @@ import type { Offer } from "../../../src/pool/offer.ts";
 import type { Pool } from "../../../src/pool/pool.ts";
 import { ModelId } from "../../../src/protocol/ids.ts";
 import { MODELS_AGE_MS_MAX } from "../../../src/replicas/served-models.ts";
-import { aLivePool, anOffer, aPool, firstTokenWithin, only } from "../../support/pool-builders.ts";
-import { replicaIdOf } from "../../support/replica-builders.ts";
+import {
+  aLivePool,
+  anOffer,
+  aPool,
+  aReadyPool,
+  firstTokenWithin,
+  only,
+} from "../../support/pool-builders.ts";
+import { aReport, replicaIdOf } from "../../support/replica-builders.ts";
 
 const PATIENT: Partial<Offer> = { targets: firstTokenWithin(30_000), isStreamed: false };
 
@@ -98,6 +105,44 @@ describe("a pool whose replicas have different models", () => {
     expect(offered(pool, "b", 1).reject?.rejection.code).toBe("server_is_overloaded");
     const failed = { excludedReplicaIds: [replicaIdOf(0)], isRetry: false };
     expect(offered(pool, "a", 1, failed).reject?.rejection.code).toBe("server_is_overloaded");
+  });
+
+  test("asks nothing of one that has left, and calls no model absent where there is no replica at all", () => {
+    const pool = aPoolWith([undefined, undefined]);
+    pool.told(replicaIdOf(0), { models: ["a"] }, 0);
+    expect(wentTo(pool, "b", 0)).toBe(replicaIdOf(1));
+    // It is still there for the request that runs on it, and nobody knows what else it has.
+    pool.configure({ ...aLivePool(1), engine: "vllm" }, 1);
+    expect(pool.state.replicas.size).toBe(2);
+    expect(offered(pool, "b", 1).reject?.rejection.code).toBe("model_not_found");
+    pool.configure({ ...aLivePool(0), engine: "vllm" }, 2);
+    expect(offered(pool, "b", 2).reject?.rejection.code).toBe("server_is_overloaded");
+  });
+
+  test("takes no other word of limits for a missing model", () => {
+    const pool = aPoolWith([undefined]);
+    const { dispatch } = offered(pool, "a", 0);
+    if (dispatch === undefined) throw new Error("There is room");
+    pool.limited(dispatch.leaseId, { isRefused: true, holdOffMs: 0 }, 1);
+    pool.settle(dispatch.leaseId, { kind: "upstream-refused" }, 1);
+    expect(wentTo(pool, "a", 2)).toBe(replicaIdOf(0));
+  });
+
+  test("turns a prompt away for good that is too long for all that have its model", () => {
+    const pool = aReadyPool({ replicaCount: 2 });
+    const { replicas, ...live } = aLivePool(2);
+    const [slow, fast] = replicas;
+    if (slow === undefined || fast === undefined) throw new Error("There are two");
+    const models = [
+      { ...slow, models: ["a"] },
+      { ...fast, models: ["b"] },
+    ];
+    pool.configure({ ...live, replicas: models }, 0);
+    const step = { fixedMs: 500, tokenMs: 500, attendedPairMs: 0, sequenceMs: 0, kvTokenMs: 0 };
+    pool.report(replicaIdOf(0), aReport(2, { step }), 0);
+    const tight = { targets: firstTokenWithin(400), promptBytes: 400 };
+    expect(offered(pool, "a", 0, tight).reject?.rejection.reason).toBe("unattainable");
+    expect(wentTo(pool, "b", 0, tight)).toBe(replicaIdOf(1));
   });
 
   test("believes no list that is too old: then it is tried", () => {
