@@ -4,13 +4,22 @@ import { parentPort, workerData } from "node:worker_threads";
 
 const { program, permits } = workerData.held;
 const post = parentPort.postMessage.bind(parentPort);
-parentPort.postMessage = (message) => {
-  post(message);
-  if (message.kind !== "events" || !message.events.some(({ kind }) => kind === "token")) return;
+
+/** Whether another step was permitted; then that permit is used up. */
+function takePermit() {
   for (;;) {
     const left = Atomics.load(permits, 0);
-    if (left === 0) Atomics.wait(permits, 0, 0);
-    else if (Atomics.compareExchange(permits, 0, left, left - 1) === left) return;
+    if (left === 0) return false;
+    if (Atomics.compareExchange(permits, 0, left, left - 1) === left) return true;
   }
+}
+
+parentPort.postMessage = (message) => {
+  const isToken = message.kind === "events" && message.events.some(({ kind }) => kind === "token");
+  // Before anybody hears of this step: who holds the thread upon it means the next one.
+  const goesOn = !isToken || takePermit();
+  post(message);
+  if (goesOn) return;
+  while (!takePermit()) Atomics.wait(permits, 0, 0);
 };
 await import(program);
