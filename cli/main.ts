@@ -84,10 +84,16 @@ export async function runCommandLine(
 
 /** Runs the command line of this very invocation and leaves its exit code to Node. */
 export async function main(): Promise<void> {
-  process.exitCode = await runCommandLine(process.argv.slice(2), {
-    print: (line) => process.stdout.write(`${line}\n`),
-    complain: (line) => process.stderr.write(`${line}\n`),
-  });
+  // A connection whose other end is closed holds no process, and what waits for it would end in silence.
+  const untilDone = setInterval(() => {}, 60_000);
+  try {
+    process.exitCode = await runCommandLine(process.argv.slice(2), {
+      print: (line) => process.stdout.write(`${line}\n`),
+      complain: (line) => process.stderr.write(`${line}\n`),
+    });
+  } finally {
+    clearInterval(untilDone);
+  }
 }
 
 async function runCommand(

@@ -1,7 +1,9 @@
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { promisify } from "node:util";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { runRecorded } from "./support/recorded-terminal.ts";
 
 const COMMANDS = [
@@ -88,6 +90,21 @@ describe("runCommandLine()", () => {
 function count(text: string, part: string): number {
   return text.split(part).length - 1;
 }
+
+test("sluice.mjs waits for a server that closes its end and says nothing, and tells so", async () => {
+  const mute = createServer({ allowHalfOpen: true }, (socket) => socket.end().resume());
+  mute.listen(0, "127.0.0.1");
+  await once(mute, "listening");
+  onTestFinished(() => void mute.close());
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP
+  const { port } = mute.address() as AddressInfo;
+  const launcher = new URL("../../cli/sluice.mjs", import.meta.url).pathname;
+  const words = [launcher, "doctor", `http://127.0.0.1:${port}`];
+  await expect(promisify(execFile)(process.execPath, words)).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("No answer"),
+  });
+});
 
 test("sluice.mjs hands its words on and leaves the exit code to the shell", async () => {
   const launcher = new URL("../../cli/sluice.mjs", import.meta.url).pathname;
