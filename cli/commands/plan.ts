@@ -13,6 +13,7 @@ import {
   tracedTenants,
 } from "../plan/planned-tenants.ts";
 import { findProfile } from "../plan/profile-file.ts";
+import { notSimulated } from "../plan/not-simulated.ts";
 import { planPage, reportPlan } from "../plan/report-plan.ts";
 import { smallestPool } from "../plan/smallest-pool.ts";
 import { LENGTHS, readTraffic } from "../plan/traffic-file.ts";
@@ -99,7 +100,7 @@ Lengths of real requests: ${Object.keys(LENGTHS).join(", ")}
 Profiles, from what was published of real engines (sluice calibrate measures yours):
 ${profileLines()}
 
-Pools of more than 16 are planned as cells. A prompt that no replica has room
+Limits of tenants and weights of replicas are not simulated. Pools of more than 16 are planned as cells. A prompt that no replica has room
 for is refused; an answer ends where its replica has no room for more. Exit code 1: no pool keeps every promise, or a
 tenant with traffic offered nothing in the seconds that count.`,
   run: runPlan,
@@ -133,6 +134,8 @@ async function runPlan(words: readonly string[], terminal: Terminal): Promise<nu
     flags.traffic === undefined
       ? tracedTenants(tenants)
       : plannedTenants(tenants, readTraffic(flags.traffic));
+  const names = planned.map(({ profile }) => profile.name);
+  for (const line of notSimulated(configuration, poolId, names)) terminal.complain(line);
   const [min = 1, max = min] = flags.replicas;
   const options: Omit<PlanOptions, "replicas"> = {
     tenants: planned,

@@ -115,6 +115,25 @@ describe("sluice plan", () => {
     expect((await planned(...words)).stdout).toBe(stdout);
   });
 
+  test("says what of the file it does not simulate", async () => {
+    const text = readFileSync(CONFIGURATION, "utf8");
+    const limited = write(
+      "limited.yaml",
+      text
+        .replace(
+          "models: [tiny], class",
+          "models: [tiny], limits: { requests_per_minute: 10 }, class",
+        )
+        .replace("url: http://127.0.0.1:9101", "weight: 2, url: http://127.0.0.1:9101"),
+    );
+    const words = ["--traffic", LIGHT, "--replicas", "1", "--seeds", "1", ...SHORT];
+    const { stderr } = await runRecorded("plan", limited, ...words);
+    expect(stderr).toContain("Not simulated: the limits of acme, as if all");
+    expect(stderr).toContain("Not simulated: the weights of the replicas of local");
+    const plain = await runRecorded("plan", CONFIGURATION, ...words);
+    expect(plain.stderr).not.toContain("Not simulated");
+  });
+
   test("says when no pool is large enough, and of whom", async () => {
     const words = ["--traffic", traffic("huge.yaml", 45), "--replicas", "1..2", "--seeds", "1"];
     // What is simulated is much even of few seconds, since all wait for all.
