@@ -74,6 +74,13 @@ export interface ApplyOptions {
   readonly expectedVersion?: number;
   /** For the history. */
   readonly reason?: string;
+  /** After so long it is taken not to be heard. */
+  readonly withinMs?: number;
+}
+
+/** Nothing came back, so nobody knows whether the gateway has heard. */
+export class NoAnswer extends CommandFailure {
+  override readonly name = "NoAnswer";
 }
 
 /** A request to the admin API. */
@@ -173,9 +180,8 @@ export function inPath(name: string): string {
 /** Large configurations go in lines, so that the gateway never holds all of one. */
 function toRequest(
   configuration: LiveConfiguration,
-  { expectedVersion, reason }: ApplyOptions,
+  { expectedVersion, reason, withinMs = APPLIED_WITHIN_MS }: ApplyOptions,
 ): AdminRequest {
-  const withinMs = APPLIED_WITHIN_MS;
   const options = {
     ...(expectedVersion !== undefined && { expectedVersion }),
     ...(reason !== undefined && { reason }),
@@ -218,7 +224,7 @@ async function exchange(
   } catch (error) {
     // fetch's own message says no more than that it failed; the cause says why.
     const cause = error instanceof Error ? (error.cause ?? error) : error;
-    throw new CommandFailure(`No answer from ${url}: ${messageOf(cause)}`);
+    throw new NoAnswer(`No answer from ${url}: ${messageOf(cause)}`);
   }
   const answer: unknown = await response.json().catch(() => undefined);
   if (response.ok) return answer;

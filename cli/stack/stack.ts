@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminAccess } from "../admin-client.ts";
-import { applyConfiguration, closePool } from "../admin-client.ts";
+import { closePool } from "../admin-client.ts";
 import { abortAfter } from "../abort-after.ts";
+import { applyUntilHeard } from "./apply-until-heard.ts";
 import type { ChildPlan } from "./child.ts";
 import { Child } from "./child.ts";
 import type { EngineOptions } from "./engine-child.ts";
@@ -165,7 +166,7 @@ async function becomeReady(
   let awaited = "the gateway to answer";
   try {
     await awaitGateway(admin.gatewayUrl, gateway, signal);
-    await applyConfiguration(admin, wiring.plan.configuration);
+    await applyUntilHeard(admin, wiring.plan.configuration, signal);
     awaited = "every engine to be ready";
     await pollUntil(async () => engines.every((engine) => engine.hasServed), signal);
     awaited = "every replica to connect to its pool";

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { findLocalRun, RUN_FILE } from "../../cli/run-file.ts";
 import type { SseFrame } from "../../src/protocol/sse.ts";
 import { eventually } from "../support/eventually.ts";
@@ -57,6 +57,10 @@ describe("sluice up", () => {
 
   test("Ctrl-C refuses those who wait, for whom nobody will be there any more", async () => {
     stack = await RunningStack.ready("--replicas", "1");
+    const enginePid = pidOf(stack.engines[0]);
+    onTestFinished(() => {
+      if (isAlive(enginePid)) process.kill(enginePid, "SIGCONT");
+    });
     let begun = 0;
     const read = async (): Promise<"whole" | "cut" | "refused"> => {
       try {
@@ -66,13 +70,18 @@ describe("sluice up", () => {
           ignore_eos: true,
         })) {
           frames.push(frame);
-          if (frames.length === 2 && (begun += 1) === STREAM_COUNT)
+          if (frames.length === 2 && (begun += 1) === STREAM_COUNT) {
+            // It serves nobody until the first of those who wait has heard, however busy the machine is.
+            process.kill(enginePid, "SIGSTOP");
             process.kill(stack.pid, "SIGINT");
+          }
         }
         return isWhole(frames) ? "whole" : "cut";
       } catch (error) {
         // An answer that was cut off before its head is no refusal.
-        return String(error).includes("server_is_overloaded") ? "refused" : "cut";
+        if (!String(error).includes("server_is_overloaded")) return "cut";
+        process.kill(enginePid, "SIGCONT");
+        return "refused";
       }
     };
     const ends = await Promise.all(Array.from({ length: CROWD }, read));
