@@ -48,5 +48,6 @@ export function problemOf(error: unknown, requestId: string): Problem {
 /** The runtime marks what another try may heal: an object that moves, restarts or has no room. */
 function isObjectAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  return Reflect.get(error, "retryable") === true || Reflect.get(error, "overloaded") === true;
+  const marks = ["retryable", "overloaded", "durableObjectReset"];
+  return marks.some((mark) => Reflect.get(error, mark) === true);
 }
