@@ -56,7 +56,7 @@ export class PoolParts {
   readonly promptTotals: PromptTotals;
   readonly intake: IntakeParts;
   readonly waits: ReplicaWaits;
-  readonly turns = new Turns();
+  readonly turns: Turns;
   readonly placement: Placement;
   readonly runningCosts: RunningCosts;
   readonly teacher: Teacher;
@@ -94,6 +94,7 @@ export class PoolParts {
     const tokenEstimate = new TokenEstimate(state.tokenEstimate);
     this.intake = { tokenEstimate, outputLengths, firstTokenMsMax: limits.firstTokenMsMax };
     this.waits = new ReplicaWaits(outputLengths);
+    this.turns = new Turns(state.turns);
     this.placement = new Placement({
       calibration: this.calibration,
       waits: this.waits,

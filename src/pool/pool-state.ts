@@ -12,6 +12,8 @@ import { Calibration } from "../forecast/calibration.ts";
 import type { OutputLengthsState } from "../forecast/output-lengths.ts";
 import type { ModelId, RequestId } from "../protocol/ids.ts";
 import type { ReplicaSetState } from "../replicas/replica-set.ts";
+import type { TurnsState } from "../routing/turns.ts";
+import { noTurns } from "../routing/turns.ts";
 import type { CostBucketState } from "../tenants/cost-bucket.ts";
 import { CostBucket } from "../tenants/cost-bucket.ts";
 import type { Capacity } from "./capacity.ts";
@@ -40,6 +42,7 @@ export interface PoolState {
   /** Those that the queue holds by name. */
   readonly waiting: Map<RequestId, PoolRequest>;
   readonly displacement: DisplacementState;
+  readonly turns: TurnsState;
   readonly holdBack: HoldBackState;
   readonly retryAfter: RetryAfterState;
   readonly hedgeBudget: HedgeBudgetState;
@@ -88,6 +91,7 @@ export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
     queue: emptyWaitQueue(),
     waiting: new Map(),
     displacement: emptyDisplacement(),
+    turns: noTurns(),
     holdBack: new HoldBack().state,
     retryAfter: noPromises(),
     hedgeBudget: new HedgeBudget().state,

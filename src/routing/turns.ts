@@ -7,6 +7,17 @@ import type { ReplicaId } from "../protocol/ids.ts";
  */
 const TURNS_BEHIND_MAX = 4;
 
+/** Where each replica's turns stand; who is not there, or further behind than may be, stands at the least that may be. */
+export interface TurnsState {
+  readonly at: Map<ReplicaId, number>;
+  latest: number;
+}
+
+/** Nobody has had a turn. */
+export function noTurns(): TurnsState {
+  return { at: new Map(), latest: 0 };
+}
+
 /**
  * Whose turn it is where a pool's replicas have weights: each request that a replica gets puts its next turn off
  * by 1/weight, and the earliest turn is next. So each gets its part exactly, at whatever load, and evenly spaced
@@ -14,28 +25,30 @@ const TURNS_BEHIND_MAX = 4;
  * reason count as well.
  */
 export class Turns {
-  /** Where each stands; who is not there, or further behind than may be, stands at the least that may be. */
-  readonly #at = new Map<ReplicaId, number>();
-  #latest = 0;
+  readonly #state: TurnsState;
+
+  constructor(state: TurnsState = noTurns()) {
+    this.#state = state;
+  }
 
   /** When the next turn of a replica is, among those of its pool; `weight` is at least 1. */
   nextOf(replicaId: ReplicaId, weight: number): number {
-    const least = this.#latest - TURNS_BEHIND_MAX;
-    return Math.max(this.#at.get(replicaId) ?? least, least) + 1 / weight;
+    const least = this.#state.latest - TURNS_BEHIND_MAX;
+    return Math.max(this.#state.at.get(replicaId) ?? least, least) + 1 / weight;
   }
 
   /** It has been given a request. */
   take(replicaId: ReplicaId, weight: number): void {
     assert(weight >= 1, "the least weight of a pool is 1");
     const next = this.nextOf(replicaId, weight);
-    this.#at.set(replicaId, next);
-    this.#latest = Math.max(this.#latest, next);
+    this.#state.at.set(replicaId, next);
+    this.#state.latest = Math.max(this.#state.latest, next);
   }
 
   /** Forgets all but those that are in use. */
   keepOnly(replicaIds: ReadonlySet<ReplicaId>): void {
-    for (const replicaId of this.#at.keys()) {
-      if (!replicaIds.has(replicaId)) this.#at.delete(replicaId);
+    for (const replicaId of this.#state.at.keys()) {
+      if (!replicaIds.has(replicaId)) this.#state.at.delete(replicaId);
     }
   }
 }

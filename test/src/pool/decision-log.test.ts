@@ -4,7 +4,8 @@ import { DecisionLog, replay } from "../../../src/pool/decision-log.ts";
 import { callPool } from "../../../src/pool/pool-call.ts";
 import type { PoolOptions } from "../../../src/pool/pool.ts";
 import { Pool } from "../../../src/pool/pool.ts";
-import { anOffer, aReadyPool, firstTokenWithin } from "../../support/pool-builders.ts";
+import type { LivePool } from "../../../src/tenants/live-configuration.ts";
+import { aLivePool, anOffer, aReadyPool, firstTokenWithin } from "../../support/pool-builders.ts";
 import { EPOCH } from "../../support/replica-builders.ts";
 import { RandomCalls, TIGHT_LIMITS } from "./random-calls.ts";
 
@@ -75,9 +76,14 @@ describe("DecisionLog", () => {
 });
 
 describe("a pool revived from a snapshot", () => {
-  test("goes on as the one that it was taken of, whenever that was", () => {
+  const { replicas } = aLivePool(3);
+  const weighted = replicas.map((replica, index) => ({ ...replica, weight: 1 + index }));
+  test.each<[string, Partial<LivePool>]>([
+    ["replicas that are alike", {}],
+    ["replicas that have weights", { replicas: weighted }],
+  ])("goes on as the one that it was taken of, whenever that was: %s", (_, change) => {
     for (const seed of SEEDS) {
-      const source = new RandomCalls(seed);
+      const source = new RandomCalls(seed, change);
       const original = new Pool(optionsOf(seed));
       let revived = new Pool(optionsOf(seed));
       for (let index = 0; index < 300; index += 1) {
