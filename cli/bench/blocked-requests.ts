@@ -1,6 +1,18 @@
 import type { Random } from "../../src/base/random.ts";
 import type { RequestDetail } from "./load-result.ts";
 
+/** What `figuresOf` tells, in its order. */
+export const FIGURE_NAMES = [
+  "good of offered, %",
+  "refused, %",
+  "TTFT p50, ms",
+  "TTFT p99, ms",
+  "TPOT p50, ms",
+  "TPOT p99, ms",
+  "E2E p50, ms",
+  "E2E p99, ms",
+] as const;
+
 /** How often each block was drawn. */
 export type BlockDraw = Uint32Array;
 
@@ -71,7 +83,7 @@ export class BlockedRequests {
     return times;
   }
 
-  /** What was good and what refused of what was offered, %, then p50 and p99 of TTFT, TPOT and E2E of the rest, ms. */
+  /** In the order of `FIGURE_NAMES`; latencies are of those that were not refused. */
   figuresOf(times: BlockDraw): number[] {
     const sum = { offered: 0, good: 0, refused: 0 };
     for (const [block, { offered, good, refused }] of this.#counts.entries()) {

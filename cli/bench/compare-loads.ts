@@ -2,7 +2,7 @@ import type { Random } from "../../src/base/random.ts";
 import { seededRandom } from "../../src/base/random.ts";
 import type { Interval } from "../../simulator/statistics.ts";
 import { quantileOf } from "../../simulator/statistics.ts";
-import { BlockedRequests } from "./blocked-requests.ts";
+import { BlockedRequests, FIGURE_NAMES } from "./blocked-requests.ts";
 import type { LoadResult, RequestDetail } from "./load-result.ts";
 
 /** One figure of two results, and how sure their difference is. */
@@ -25,17 +25,6 @@ export interface ComparedFigure {
  * is the slowest of them, and "differed" in 17.
  */
 export const REQUESTS_MIN = { any: 20, p99: 100 };
-
-const FIGURE_NAMES = [
-  "good of offered, %",
-  "refused, %",
-  "TTFT p50, ms",
-  "TTFT p99, ms",
-  "TPOT p50, ms",
-  "TPOT p99, ms",
-  "E2E p50, ms",
-  "E2E p99, ms",
-] as const;
 
 /**
  * Compares two results tenant by tenant. Blocks of requests that followed each other are drawn, and not

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { BlockedRequests } from "../../../cli/bench/blocked-requests.ts";
+import { BlockedRequests, FIGURE_NAMES } from "../../../cli/bench/blocked-requests.ts";
 import type { RequestDetail } from "../../../cli/bench/load-result.ts";
 import { quantileOf } from "../../../simulator/statistics.ts";
 
@@ -47,7 +47,9 @@ describe("BlockedRequests", () => {
           ).flat(),
         );
         fc.pre(together.length > 0);
-        expect(blocked.figuresOf(times)).toEqual(naiveFigures(together));
+        const figures = blocked.figuresOf(times);
+        expect(figures).toEqual(naiveFigures(together));
+        expect(figures).toHaveLength(FIGURE_NAMES.length);
         expect(blocked.whole).toHaveLength(Math.ceil(requests.length / size));
       }),
     );
