@@ -26,7 +26,7 @@ export function notSimulated(
     .map(({ tenantId }) => tenantId)
     .filter((name) => planned.includes(name));
   const replicas = pools.find((pool) => pool.poolId === poolId)?.replicas ?? [];
-  const isWeighted = replicas.some(({ weight = 1 }) => weight !== 1);
+  const isWeighted = new Set(replicas.map(({ weight = 1 }) => weight)).size > 1;
   return [
     ...(limited.length > 0
       ? [

@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { takeFreePorts } from "../support/free-ports.ts";
+import { listenOnLoopback } from "../support/listen-on-loopback.ts";
 import { runRecorded } from "./support/recorded-terminal.ts";
 
 const REPLICA = "http://10.0.0.7:8000";
@@ -34,12 +34,11 @@ const gateway = createServer(({ url: path = "" }, response) => {
 });
 
 let url = "";
+let close = async (): Promise<void> => {};
 beforeAll(async () => {
-  const [port = 0] = await takeFreePorts(1);
-  await new Promise<void>((resolve) => gateway.listen(port, "127.0.0.1", resolve));
-  url = `http://127.0.0.1:${port}`;
+  ({ url, close } = await listenOnLoopback(gateway));
 });
-afterAll(() => gateway.close());
+afterAll(() => close());
 beforeEach(() => {
   looked = 0;
   vi.stubEnv("SLUICE_ADMIN_KEY", "an-admin-key-of-32-characters-or-more");

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vit
 import { noSloCounts } from "../../src/slo/slo-counts.ts";
 import { toSloReport } from "../../src/slo/slo-report.ts";
 import { BUILT_IN_CLASSES } from "../../src/slo/targets.ts";
-import { takeFreePorts } from "../support/free-ports.ts";
+import { listenOnLoopback } from "../support/listen-on-loopback.ts";
 import { runRecorded } from "./support/recorded-terminal.ts";
 
 const ADMIN_KEY = "an-admin-key-of-32-characters-or-more";
@@ -37,12 +37,11 @@ const gateway = createServer((request, response) => {
 });
 
 let url = "";
+let close = async (): Promise<void> => {};
 beforeAll(async () => {
-  const [port = 0] = await takeFreePorts(1);
-  await new Promise<void>((resolve) => gateway.listen(port, "127.0.0.1", resolve));
-  url = `http://127.0.0.1:${port}`;
+  ({ url, close } = await listenOnLoopback(gateway));
 });
-afterAll(() => gateway.close());
+afterAll(() => close());
 beforeEach(() => {
   asked.length = 0;
   vi.stubEnv("SLUICE_ADMIN_KEY", ADMIN_KEY);

@@ -124,7 +124,10 @@ describe("sluice plan", () => {
           "models: [tiny], class",
           "models: [tiny], limits: { requests_per_minute: 10 }, class",
         )
-        .replace("url: http://127.0.0.1:9101", "weight: 2, url: http://127.0.0.1:9101"),
+        .replace(
+          "url: http://127.0.0.1:9101",
+          "weight: 2, url: http://127.0.0.1:9101 }, { url: http://127.0.0.1:9103",
+        ),
     );
     const words = ["--traffic", LIGHT, "--replicas", "1", "--seeds", "1", ...SHORT];
     const { stderr } = await runRecorded("plan", limited, ...words);
