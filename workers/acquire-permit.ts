@@ -13,8 +13,8 @@ import { limitProblem } from "./refusal.ts";
 /** A call's place among those of its tenant, what it has reserved, and its row in the ledger. */
 export interface HeldPermit {
   /**
-   * Resolves when it is on disk that the call has begun: before that its client must see no token.
-   * Never rejects.
+   * Resolves when it is on disk that the call has begun: before that its client must see no token. The
+   * tenant's object is asked for it once it is read first. Never rejects.
    */
   readonly recorded: Promise<void>;
   /**

@@ -40,20 +40,24 @@ const DISK_MS_MAX = 5_000;
  * no answer up.
  */
 export class LedgerLine implements HeldPermit {
-  readonly recorded: Promise<void>;
   readonly #ends: LedgerLineEnds;
   readonly #checkpoints: ReturnType<typeof setInterval>;
+  #recorded: Promise<void> | undefined;
   #released: Promise<void> | undefined;
 
   constructor(ends: LedgerLineEnds) {
     this.#ends = ends;
-    const { row, permit, tenantOf } = ends;
-    this.recorded = this.#tell(
+    this.#checkpoints = setInterval(() => void this.#checkpoint(), CHECKPOINT_MS);
+  }
+
+  get recorded(): Promise<void> {
+    const { row, permit, tenantOf } = this.#ends;
+    this.#recorded ??= this.#tell(
       "usage-not-recorded",
       () => permit.recorded(),
       () => tenantOf().record(row),
     );
-    this.#checkpoints = setInterval(() => void this.#checkpoint(), CHECKPOINT_MS);
+    return this.#recorded;
   }
 
   release(ending: UsageEnding, told: SloTold | undefined): Promise<void> {

@@ -6,6 +6,7 @@ import { drainRest } from "./drain-rest.ts";
 import type { TextSink } from "./paced-client.ts";
 import type { AttemptLine } from "./reception.ts";
 import { StallWatch } from "./stall-watch.ts";
+import { withinMs } from "./within-ms.ts";
 
 /** How long a replica may take between the things it says. */
 export interface RelayLimits {
@@ -17,10 +18,21 @@ export interface RelayLimits {
   readonly finishGraceMs: number;
 }
 
+/** Between whom a stream is passed on, and who is to know of it. */
+interface RelayParties {
+  readonly stream: TokenStream;
+  readonly client: TextSink;
+  readonly watch: CallWatch;
+  readonly timeline: TimelineRecorder;
+  readonly line: AttemptLine;
+}
+
 /** The rest of the time is the other replica's, which has to compute all that there is once more. */
 const GIVE_UP_RATIO = 0.5;
 /** One event of 1 MB is extraordinary; a larger one than this is no answer to a chat. */
 const EVENT_BYTES_MAX = 4_194_304;
+/** After so long the pool is told of a first token that the client does not have yet. */
+const TOLD_WITHIN_MS = 50;
 /** What a replica may still send behind its end marker. */
 const BEHIND_THE_END = { bytesMax: 65_536, durationMsMax: 200 } as const;
 
@@ -33,13 +45,7 @@ const BEHIND_THE_END = { bytesMax: 65_536, durationMsMax: 200 } as const;
  */
 export async function relay(
   body: ReadableStream<Uint8Array>,
-  parties: {
-    readonly stream: TokenStream;
-    readonly client: TextSink;
-    readonly watch: CallWatch;
-    readonly timeline: TimelineRecorder;
-    readonly line: AttemptLine;
-  },
+  parties: RelayParties,
   limits: RelayLimits,
 ): Promise<string> {
   const { stream, client, watch, timeline, line } = parties;
@@ -69,19 +75,16 @@ export async function relay(
     if (stream.hasReleased && !hasAnswered) line.onAnswer();
     hasAnswered = stream.hasReleased;
     const newTokens = stream.outputChunks - seenTokens;
-    if (!hasBegun && newTokens > 0) line.onFirstToken(nowMs);
-    hasBegun ||= newTokens > 0;
+    const isFirst: boolean = !hasBegun && newTokens > 0;
+    hasBegun ||= isFirst;
     timeline.tokens(newTokens, nowMs);
     seenTokens += newTokens;
     if (kind === "event-too-large") text += stream.breakOff();
+    const sent = text === "" || stream.isOver ? undefined : sendRecorded(text, parties, limits);
+    if (isFirst) void tellFirstToken(line, sent, nowMs);
+    // oxlint-disable-next-line no-await-in-loop -- a slow client slows its replica down
+    await sent;
     if (stream.isOver) break;
-    if (text !== "") {
-      // oxlint-disable-next-line no-await-in-loop -- it waits at most once
-      await line.recorded;
-      watch.expectBy(nowMs + limits.unreadMs);
-      // oxlint-disable-next-line no-await-in-loop -- a slow client slows its replica down
-      await client.send(text);
-    }
     // Until the first token the call's own instant stands, whatever a replica says meanwhile.
     if (frames.length === 0 || !stream.hasReleased) continue;
     const heardAtMs = Date.now();
@@ -94,6 +97,27 @@ export async function relay(
   if (stream.phase === "ended") void drainRest(reader, BEHIND_THE_END);
   else await reader.cancel().catch(() => {});
   return text;
+}
+
+/** Sends text once it is on disk that the call has begun, for which the first one may have to wait. */
+export async function sendRecorded(
+  text: string,
+  { client, watch, line }: Pick<RelayParties, "client" | "watch" | "line">,
+  { unreadMs }: RelayLimits,
+): Promise<void> {
+  await line.recorded;
+  watch.expectBy(Date.now() + unreadMs);
+  await client.send(text);
+}
+
+/** What the pool learns can wait for the client's text, but not for a disk or a client that holds it up. */
+async function tellFirstToken(
+  line: AttemptLine,
+  sent: Promise<void> | undefined,
+  atMs: number,
+): Promise<void> {
+  if (sent !== undefined) await withinMs(sent, TOLD_WITHIN_MS).catch(() => {});
+  if (!line.signal.aborted) line.onFirstToken(atMs);
 }
 
 /** Watches over the stream's pauses; reading ends when it is given up. */

@@ -1,9 +1,7 @@
-import { createHmac } from "node:crypto";
 import { ADAPTERS } from "../src/adapters/adapters.ts";
 import type { Dispatch } from "../src/pool/offer.ts";
 import { CONTINUATION_MEMBER } from "../src/protocol/continuation.ts";
 import { CACHE_HIT, CLIENT_HEADERS, ENGINE_HEADERS } from "../src/protocol/headers.ts";
-import type { TenantId } from "../src/protocol/ids.ts";
 import { encodeChain } from "../src/protocol/prompt-chain.ts";
 import type { SaidLimit } from "../src/protocol/said-limit.ts";
 import { saidLimitOf } from "../src/protocol/said-limit.ts";
@@ -35,8 +33,6 @@ type AnswerOrFault =
   | { readonly kind: "unusable"; readonly fault: UpstreamFault };
 
 const ERROR_BYTES_MAX = 65_536;
-/** Long enough that two tenants never share a name by chance. */
-const TENANT_NAME_LENGTH = 22;
 
 /**
  * Sends a call to a replica. The headers are made here from nothing: whatever the client sent along
@@ -127,7 +123,7 @@ function ownHeaders(call: Call, dispatch: Dispatch, settings: Settings): Record<
   return {
     authorization: `Bearer ${settings.replicaSecret}`,
     [ENGINE_HEADERS.requestId]: call.requestId,
-    [ENGINE_HEADERS.tenant]: opaqueTenant(call.tenant.tenantId, settings),
+    [ENGINE_HEADERS.tenant]: keys.opaqueTenant,
     [ENGINE_HEADERS.cacheSalt]: keys.cacheSalt,
     ...(keys.hashes.length > 0 && {
       [ENGINE_HEADERS.chain]: encodeChain(keys.hashes, keys.promptBytes),
@@ -150,14 +146,6 @@ function deadlineMsOf({ promise, promptTokens }: Call, { firstTokenBudgetMs }: D
   const promisedMs = ttftLimitMs(promise.promised, promptTokens);
   const slackMs = promisedMs < Infinity ? promisedMs - askedMs : 0;
   return Math.max(0, Math.floor(firstTokenBudgetMs + slackMs));
-}
-
-/** A name by which an engine can tell tenants apart and nobody can tell who they are. */
-function opaqueTenant(tenantId: TenantId, settings: Settings): string {
-  return createHmac("sha256", settings.cacheMaster)
-    .update(`gw/tenant/v1\n${tenantId}`)
-    .digest("base64url")
-    .slice(0, TENANT_NAME_LENGTH);
 }
 
 /** The type must be the one asked for: an error page of status 200 is no answer either. */

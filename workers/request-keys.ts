@@ -1,37 +1,24 @@
-import { createHash, createHmac } from "node:crypto";
 import { deriveAnswerKey } from "../src/prompt-cache/answer-key.ts";
 import { encodeBase64Url } from "../src/prompt-cache/base64url.ts";
-import { deriveCacheSalt, deriveNamespace } from "../src/prompt-cache/cache-salt.ts";
-import type { KeyPrimitives } from "../src/prompt-cache/fields.ts";
 import type { PromptKeys } from "../src/prompt-cache/prompt-keys.ts";
 import { derivePromptKeys } from "../src/prompt-cache/prompt-keys.ts";
 import type { RequestCaching } from "../src/protocol/request-caching.ts";
 import { CACHE_DEFAULTS } from "../src/tenants/cache-section.ts";
 import type { TenantAccess } from "../src/tenants/tenant-access.ts";
+import type { OwnerKeys } from "./owner-keys.ts";
+import { KEY_PRIMITIVES, ownerKeysOf } from "./owner-keys.ts";
 import type { Settings } from "./settings.ts";
 
 /** All that caches and routes are keyed by for one request; every part of it is its owner's alone. */
 export interface RequestKeys extends PromptKeys {
+  /** By which an engine can tell tenants apart and nobody can tell who they are. */
+  readonly opaqueTenant: string;
   /** In which KV namespace a replica may share cached blocks for it. */
   readonly cacheSalt: string;
   /** Under which its answer may be kept and given again; absent where it may not. */
   readonly answerKey?: string;
 }
 
-const encoder = new TextEncoder();
-
-const PRIMITIVES: KeyPrimitives = {
-  hmacSha256: (key, message) => createHmac("sha256", key).update(message).digest(),
-  sha256: (...parts) => {
-    const hash = createHash("sha256");
-    for (const part of parts) hash.update(part);
-    return hash.digest();
-  },
-  encodeUtf8: (text) => encoder.encode(text),
-};
-
-/** Names the canonical form of prompts, and stands for templates: an edge does not know those. */
-const TEMPLATE_REVISION = "1";
 const SALT_BYTES = 32;
 
 /**
@@ -49,41 +36,38 @@ export function requestKeysOf(
   settings: Pick<Settings, "cacheMaster">,
 ): RequestKeys {
   const { upstreamModel, caching } = request;
-  const { tenant, cacheGeneration: generation } = access;
-  const { prompts, answers, scope } = tenant.cache ?? CACHE_DEFAULTS;
-  if (caching.isOff) return uncachedKeys();
+  const { prompts, answers, scope } = access.tenant.cache ?? CACHE_DEFAULTS;
   const { promptParts, userName, clientSalt, cacheKey } = caching;
-  const owner = {
-    tenantId: tenant.tenantId,
-    generation,
+  const narrowing = {
     ...(scope === "user" && userName !== undefined && { userName }),
     ...(clientSalt !== undefined && { clientSalt }),
   };
-  const namespace = deriveNamespace(owner, settings.cacheMaster, PRIMITIVES);
+  const owner = ownerKeysOf(access, upstreamModel, narrowing, settings);
+  if (caching.isOff) return uncachedKeys(owner);
   const { answer } = request;
   const kept = answers &&
     answer !== undefined && {
       answerKey: deriveAnswerKey(
-        namespace,
+        owner.namespace,
         { ...answer, modelRevision: upstreamModel },
-        PRIMITIVES,
+        KEY_PRIMITIVES,
       ),
     };
-  if (!prompts) return { ...uncachedKeys(), ...kept };
+  if (!prompts) return { ...uncachedKeys(owner), ...kept };
   const prompt = {
     parts: promptParts,
     modelRevision: upstreamModel,
-    templateRevision: TEMPLATE_REVISION,
     ...(cacheKey !== undefined && { cacheKey }),
   };
   return {
-    cacheSalt: deriveCacheSalt(namespace, upstreamModel, PRIMITIVES),
-    ...derivePromptKeys(namespace, prompt, PRIMITIVES),
+    opaqueTenant: owner.opaqueTenant,
+    cacheSalt: owner.cacheSalt,
+    ...derivePromptKeys(owner, prompt, KEY_PRIMITIVES),
     ...kept,
   };
 }
 
-function uncachedKeys(): RequestKeys {
+function uncachedKeys({ opaqueTenant }: OwnerKeys): RequestKeys {
   const cacheSalt = encodeBase64Url(crypto.getRandomValues(new Uint8Array(SALT_BYTES)));
-  return { cacheSalt, route: cacheSalt, hashes: [], promptBytes: 0 };
+  return { opaqueTenant, cacheSalt, route: cacheSalt, hashes: [], promptBytes: 0 };
 }

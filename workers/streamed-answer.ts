@@ -15,7 +15,7 @@ import type { TextSink } from "./paced-client.ts";
 import { PacedClient } from "./paced-client.ts";
 import type { AttemptLine, Delivery, ReceiveAnswer } from "./reception.ts";
 import type { RelayLimits } from "./relay.ts";
-import { relay } from "./relay.ts";
+import { relay, sendRecorded } from "./relay.ts";
 
 /** How the answer to a call reaches its client. */
 export interface StreamedReception {
@@ -94,9 +94,7 @@ async function sendRest(
   { line, watch, limits }: { line: AttemptLine; watch: CallWatch; limits: RelayLimits },
 ): Promise<void> {
   if (text === "") return;
-  await line.recorded;
-  watch.expectBy(Date.now() + limits.unreadMs);
-  await sink.send(text);
+  await sendRecorded(text, { client: sink, watch, line }, limits);
   watch.expectBy(Date.now() + limits.stallMs);
 }
 

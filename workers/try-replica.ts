@@ -150,7 +150,10 @@ async function receiveAnswer(
   const signal = AbortSignal.any([call.watch.signal, displaced, stopped]);
   const { dispatch } = lease;
   const sentAtMs = Date.now();
-  const answer = await heads.during(() => askReplica(call, { dispatch, signal }, settings));
+  const asking = heads.during(() => askReplica(call, { dispatch, signal }, settings));
+  // While the replica computes there is time for that.
+  const { recorded } = permit;
+  const answer = await asking;
   if (answer.said !== undefined) {
     const isHeard = lease.limited(answer.said);
     // Whoever asks for another replica next must not be sent where the model is not.
@@ -165,7 +168,7 @@ async function receiveAnswer(
   const onFirstToken = (atMs: number): void => void lease.started(atMs - sentAtMs);
   return receive(answer.body, {
     signal,
-    recorded: permit.recorded,
+    recorded,
     onAnswer,
     onFirstToken,
     stallMarkMs: stallMarkMs(call.promise.promised, dispatch.forecast.tpotMs),

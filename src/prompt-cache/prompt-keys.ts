@@ -15,11 +15,16 @@ export interface PromptKeys {
   readonly promptBytes: number;
 }
 
-export interface PromptOfModel {
-  readonly parts: readonly PromptPart[];
+/** A model, as far as it says what a prompt is to it. */
+export interface PromptModel {
   readonly modelRevision: string;
   /** Names how parts become a prompt. */
   readonly templateRevision: string;
+}
+
+export interface PromptOfModel {
+  readonly parts: readonly PromptPart[];
+  readonly modelRevision: string;
   /** The client's `prompt_cache_key`: what belongs together, in its own words. It changes the route alone. */
   readonly cacheKey?: string;
 }
@@ -41,26 +46,35 @@ const PUBLISHED_BYTES = 16;
 /** The route goes by this block, counted from 0: behind about 256 tokens prompts are told apart enough. */
 const HEAD_BLOCK = 1;
 
+/** Derives what the first block's hash of each of an owner's prompts for a model is made over: 32 bytes. */
+export function deriveChainRoot(
+  namespace: Uint8Array,
+  { modelRevision, templateRevision }: PromptModel,
+  { hmacSha256, encodeUtf8 }: KeyPrimitives,
+): Uint8Array {
+  const message = concatenate(
+    field(TAG.chain, encodeUtf8("gw/chain/v1")),
+    field(TAG.model, encodeUtf8(modelRevision)),
+    field(TAG.template, encodeUtf8(templateRevision)),
+  );
+  return hmacSha256(namespace, message);
+}
+
 /**
  * Derives a prompt's route and the chain of its blocks' hashes, each over its block and the hash before it.
  * All are of the owner's namespace, so that two owners' values are never alike nor comparable.
  */
 export function derivePromptKeys(
-  namespace: Uint8Array,
+  {
+    namespace,
+    chainRoot: root,
+  }: { readonly namespace: Uint8Array; readonly chainRoot: Uint8Array },
   prompt: PromptOfModel,
   primitives: KeyPrimitives,
 ): PromptKeys {
   const { hmacSha256, sha256, encodeUtf8 } = primitives;
-  const { modelRevision, templateRevision } = prompt;
+  const { modelRevision } = prompt;
   const bytes = canonicalPrompt(prompt.parts, primitives);
-  const root = hmacSha256(
-    namespace,
-    concatenate(
-      field(TAG.chain, encodeUtf8("gw/chain/v1")),
-      field(TAG.model, encodeUtf8(modelRevision)),
-      field(TAG.template, encodeUtf8(templateRevision)),
-    ),
-  );
   const chain: Uint8Array[] = [];
   const blocks = Math.min(CHAIN_BLOCKS_MAX, Math.floor(bytes.length / CHAIN_BLOCK_BYTES));
   for (let block = 0; block < blocks; block += 1) {

@@ -7,7 +7,7 @@ import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
 import { deriveCacheSalt, deriveNamespace } from "../../src/prompt-cache/cache-salt.ts";
-import { derivePromptKeys } from "../../src/prompt-cache/prompt-keys.ts";
+import { deriveChainRoot, derivePromptKeys } from "../../src/prompt-cache/prompt-keys.ts";
 import { ChatRequestShape } from "../../src/protocol/chat.ts";
 import { CLIENT_HEADERS, ENGINE_HEADERS } from "../../src/protocol/headers.ts";
 import { TenantId } from "../../src/protocol/ids.ts";
@@ -74,15 +74,16 @@ describe("what two tenants have cached at the same two engines", () => {
     const prompt = {
       parts: chatParts(request),
       modelRevision: MODEL,
-      templateRevision: "1",
       cacheKey: CACHE_KEY,
     };
+    const model = { modelRevision: MODEL, templateRevision: "1" };
+    const chainRoot = deriveChainRoot(namespace, model, KEY_PRIMITIVES);
     const cacheSalt = deriveCacheSalt(namespace, MODEL, KEY_PRIMITIVES);
     const opaqueTenant = createHmac("sha256", master).update(`gw/tenant/v1\n${tenant}`);
     return {
       cacheSalt,
       opaqueTenant: opaqueTenant.digest("base64url").slice(0, 22),
-      ...derivePromptKeys(namespace, prompt, KEY_PRIMITIVES),
+      ...derivePromptKeys({ namespace, chainRoot }, prompt, KEY_PRIMITIVES),
     };
   }
 

@@ -43,7 +43,7 @@ function aNarrowGateway(
   });
 }
 
-/** Takes the one place of the model until the gate is opened. */
+/** Takes the one place of the model until the gate is opened; a response that nobody holds may be given up. */
 async function occupy(
   { ask, upstream }: TestGateway,
   answer = wholeAnswer("short"),
@@ -141,7 +141,7 @@ describe("fallback_model", () => {
 
   test("streams under its own name, in every chunk", async () => {
     const gateway = await aNarrowGateway([FALL_BACK]);
-    await occupy(gateway, streamedAnswer(["Once", " upon"]));
+    const first = await occupy(gateway, streamedAnswer(["Once", " upon"]));
     const response = await gateway.ask({ body: { ...SHORT, stream: true } });
     expect(response.headers.get("x-sluice-degraded")).toBe("fallback_model=small");
     const events = await readEvents(response);
@@ -149,17 +149,19 @@ describe("fallback_model", () => {
     const models = events.slice(0, -1).map(({ data }) => Object(data).model);
     expect(new Set(models)).toEqual(new Set(["small"]));
     await gateway.upstream.openGate("end");
+    await first.text();
   });
 
   test("has a cache of its own", async () => {
     const gateway = await aNarrowGateway([FALL_BACK]);
-    await occupy(gateway);
+    const first = await occupy(gateway);
     await gateway.ask({ body: SHORT });
     const salts = (await gateway.upstream.requests()).map(
       ({ headers }) => headers["x-gw-cache-salt"],
     );
     expect(new Set(salts).size).toBe(2);
     await gateway.upstream.openGate("end");
+    await first.text();
   });
 
   test("is asked as the ladder behind its step has it", async () => {
@@ -177,11 +179,12 @@ describe("fallback_model", () => {
 
   test("keeps to the limit that was put on the output before", async () => {
     const gateway = await aNarrowGateway([{ kind: "clamp", outputTokensMax: 8 }, FALL_BACK]);
-    await occupy(gateway);
+    const first = await occupy(gateway);
     const response = await gateway.ask({ body: LONG });
     // The first model had no room for a short answer either.
     expect(response.headers.get("x-sluice-degraded")).toBe("fallback_model=small");
     await gateway.upstream.openGate("end");
+    await first.text();
   });
 
   test("is refused like any other where it has no room either", async () => {
@@ -330,12 +333,13 @@ describe("a ladder that refuses", () => {
     const gateway = await aNarrowGateway([{ kind: "queue", ratio: 0.2 }, FALL_BACK], {
       tenant: { targets },
     });
-    await occupy(gateway, streamedAnswer(["late"]));
+    const first = await occupy(gateway, streamedAnswer(["late"]));
     const response = await gateway.ask({ body: { ...SHORT, stream: true } });
     expect(response.headers.get("x-sluice-degraded")).toBe("fallback_model=small");
     const queuedMs = /queue;dur=(\d+)/.exec(response.headers.get("server-timing") ?? "")?.[1];
     expect(Number(queuedMs)).toBeGreaterThanOrEqual(350);
     await response.text();
     await gateway.upstream.openGate("end");
+    await first.text();
   });
 });

@@ -10,6 +10,7 @@ import { errorEvent, eventsOf, textOf } from "./support/gateway.ts";
 
 const FIRST_TOKEN_MS = 500;
 const STALL_MARK_MS = 80;
+const SOON_MS = 50;
 const LIMITS = { stallMs: 300, unreadMs: 900, finishGraceMs: 100 };
 
 beforeEach(() => {
@@ -54,18 +55,19 @@ function aRelay(recorded: Promise<void> = Promise.resolve()) {
   const attempt = new AbortController();
   const signal = AbortSignal.any([watch.signal, attempt.signal]);
   const onStall = vi.fn<() => void>();
+  const onFirstToken = vi.fn<(atMs: number) => void>();
   const line = {
     signal,
     recorded,
     onAnswer: () => {},
     tellsTokens: false,
     prospects: async () => undefined,
-    onFirstToken: () => {},
+    onFirstToken,
     stallMarkMs: STALL_MARK_MS,
     onStall,
   };
   const tail = relay(readable, { stream, client, watch, timeline, line }, LIMITS);
-  return { client, stream, tail, say, watch, attempt, onStall };
+  return { client, stream, tail, say, watch, attempt, onStall, onFirstToken };
 }
 
 describe("relay()", () => {
@@ -87,6 +89,31 @@ describe("relay()", () => {
     await vi.advanceTimersByTimeAsync(LIMITS.finishGraceMs);
     await client.end(await tail);
     expect(textOf(eventsOf(await text))).toBe("a");
+  });
+
+  test("tells of the first token once the client has it, and soon where it cannot have it yet", async () => {
+    const { client, say, onFirstToken } = aRelay();
+    const sent = vi.spyOn(client, "send");
+    const atMs = Date.now();
+    await say(tokenFrame("a"));
+    await vi.advanceTimersByTimeAsync(SOON_MS - 1);
+    expect(sent).toHaveBeenCalledTimes(1);
+    expect(onFirstToken).not.toHaveBeenCalled();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(onFirstToken.mock.calls).toEqual([[atMs]]);
+
+    const other = aRelay();
+    const answer = other.client.response;
+    await other.say(tokenFrame("a"));
+    expect(other.onFirstToken).not.toHaveBeenCalled();
+    const reader = (await answer).body?.getReader();
+    await reader?.read();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(other.onFirstToken).toHaveBeenCalledTimes(1);
+    await other.say(tokenFrame("b"));
+    await reader?.read();
+    await vi.advanceTimersByTimeAsync(SOON_MS);
+    expect(other.onFirstToken).toHaveBeenCalledTimes(1);
   });
 
   test("ends a stream that stalls behind a token with a timeout", async () => {

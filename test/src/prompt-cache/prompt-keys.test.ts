@@ -6,7 +6,7 @@ import { CHAIN_BLOCKS_MAX } from "../../../src/protocol/prompt-chain.ts";
 import { chatParts, textParts } from "../../../src/protocol/prompt-parts.ts";
 import { canonicalPrompt } from "../../../src/prompt-cache/canonical-prompt.ts";
 import { deriveCacheSalt, deriveNamespace } from "../../../src/prompt-cache/cache-salt.ts";
-import { derivePromptKeys } from "../../../src/prompt-cache/prompt-keys.ts";
+import { deriveChainRoot, derivePromptKeys } from "../../../src/prompt-cache/prompt-keys.ts";
 import { KEY_PRIMITIVES } from "../../support/key-primitives.ts";
 
 const MASTER = new Uint8Array(32).fill(7);
@@ -35,12 +35,13 @@ function keysOf(wish: Wish = {}) {
     MASTER,
     KEY_PRIMITIVES,
   );
+  const model = { modelRevision, templateRevision };
+  const chainRoot = deriveChainRoot(namespace, model, KEY_PRIMITIVES);
   const keys = derivePromptKeys(
-    namespace,
+    { namespace, chainRoot },
     {
       parts: chatParts(ChatRequestShape.parse({ model: "m", ...body })),
       modelRevision,
-      templateRevision,
       ...(cacheKey !== undefined && { cacheKey }),
     },
     KEY_PRIMITIVES,
