@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { cpus, loadavg, release, totalmem, type } from "node:os";
 import * as z from "zod";
@@ -14,11 +15,27 @@ export function describeMachine(packages: readonly string[] = []): string {
   const memory = `${(totalmem() / GIB).toFixed(1)} GiB`;
   const [loadOneMinute = 0] = loadavg();
   return [
-    `- machine: ${cpus().length} × ${cpu?.model ?? "unknown CPU"}, ${memory}, ${type()} ${release()}`,
+    `- machine: ${cpus().length} × ${cpu?.model ?? "unknown CPU"}${instructions()}, ${memory}, ${type()} ${release()}`,
     `- load before the run: ${loadOneMinute.toFixed(2)}`,
     `- versions: Node ${process.versions.node}${packages.map((name) => `, ${name} ${versionOf(name)}`).join("")}`,
     `- commit: ${commitOf()}`,
   ].join("\n");
+}
+
+/** Instructions that products of bytes are made of: a virtual machine's name of its processor tells none. */
+const TELLING = ["avx2", "avx_vnni", "avx512_vnni", "asimddp"];
+
+/** Which of them there are, where the system says so. */
+function instructions(): string {
+  let text: string;
+  try {
+    text = readFileSync("/proc/cpuinfo", "utf8");
+  } catch {
+    return "";
+  }
+  const found = new Set(/^(?:flags|Features)\s*:(.*)$/m.exec(text)?.[1]?.trim().split(" "));
+  const telling = TELLING.filter((name) => found.has(name));
+  return telling.length === 0 ? "" : ` (${telling.join(", ")})`;
 }
 
 function versionOf(packageName: string): string {

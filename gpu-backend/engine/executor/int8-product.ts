@@ -59,7 +59,7 @@ const FLOAT_BYTES = 4;
 const SHORT_BYTES = 2;
 /** See `gpu-backend/kernels/int8-product.ts` for the layout of weights. */
 const TILE_OUTPUTS = 8;
-const PADDED_OUTPUTS = 2 * TILE_OUTPUTS;
+const SPARE_FLOATS = 32;
 
 /** Multiplications from which on a call of the runtime costs less than our own kernel; measured. */
 const SEGMENT_WORK_MIN = 500_000;
@@ -89,7 +89,7 @@ export class Int8Product {
     ]);
     this.#quantized = new Region(runtime, 0);
     this.#rowScales = new Region(runtime, 0);
-    this.#spare = new Region(runtime, TILE_OUTPUTS * FLOAT_BYTES);
+    this.#spare = new Region(runtime, SPARE_FLOATS * FLOAT_BYTES);
   }
 
   /**
@@ -104,7 +104,7 @@ export class Int8Product {
     const scales = this.#runtime.allocate(paddedOutputs * FLOAT_BYTES);
     const { multipliesIntegers } = this.#runtime;
     const whole = multipliesIntegers ? new Int8Array(outputs * inputs) : undefined;
-    for (const stretch of quantize(matrix, PADDED_OUTPUTS)) {
+    for (const stretch of quantize(matrix, TILE_OUTPUTS)) {
       const { buffer } = this.#runtime.memory;
       const packed = packWeights(stretch);
       const { first } = stretch;
@@ -177,7 +177,7 @@ export class Int8Product {
   }
 }
 
-/** Orders weights by tiles of outputs and pairs of inputs, padded with zeros. */
+/** Orders weights by tiles of outputs and pairs of inputs, padded with zeros to tiles and to two pairs. */
 function packWeights(matrix: QuantizedMatrix): Int8Array {
   const { inputs, outputs, values } = matrix;
   const pairs = pairsOf(matrix);
@@ -194,9 +194,9 @@ function packWeights(matrix: QuantizedMatrix): Int8Array {
 }
 
 function pairsOf({ inputs }: { readonly inputs: number }): number {
-  return Math.ceil(inputs / 2);
+  return 2 * Math.ceil(inputs / 4);
 }
 
 function paddedOutputsOf({ outputs }: { readonly outputs: number }): number {
-  return Math.ceil(outputs / PADDED_OUTPUTS) * PADDED_OUTPUTS;
+  return Math.ceil(outputs / TILE_OUTPUTS) * TILE_OUTPUTS;
 }
