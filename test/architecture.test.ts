@@ -31,6 +31,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "src/forecast",
     "src/routing",
     "src/admission",
+    "src/adapters",
     "src/step-cost",
   ],
   workers: ["src/*", "hono", "jose", "zod", "cloudflare:workers", "node:crypto", "node:buffer"],

@@ -34,6 +34,8 @@ export const DYNAMO: EngineAdapter = {
   models: { path: "/v1/models", readNames: listedNames },
   advice: [{ lacking: "running", advice: "let /metrics of the frontend be read" }],
   isOverload: ({ status }) => status === OVERLOADED,
+  // It cancels at its workers what a client has left.
+  endsWhenLeft: true,
   // Handed on to whichever engine its workers run.
   namespaceMembers: (cacheSalt) => ({ cache_salt: JSON.stringify(cacheSalt) }),
 };

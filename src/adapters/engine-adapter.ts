@@ -45,6 +45,11 @@ export interface EngineAdapter {
    */
   readonly isOverload?: (refusal: UpstreamRefusal) => boolean;
   /**
+   * Whether it stops computing an answer once the connection of its request is closed, as far as its makers say. Where
+   * not, a request in two copies would be computed, and paid for, twice to its end.
+   */
+  readonly endsWhenLeft: boolean;
+  /**
    * How long it is left alone when it refuses for want of room and does not say for how long: one that counts
    * requests by the minute has no more room a moment later. Absent: not at all, since others end there.
    */

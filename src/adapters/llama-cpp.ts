@@ -28,4 +28,5 @@ export const LLAMA_CPP: EngineAdapter = {
   // One that was started without a model routes to several; any other answers by whichever name.
   models: { path: "/v1/models", readNames: routedNames },
   advice: [{ lacking: "queued", advice: "start it with --metrics" }],
+  endsWhenLeft: true,
 };

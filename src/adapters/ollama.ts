@@ -19,6 +19,7 @@ export const OLLAMA: EngineAdapter = {
   readSignals: ([version]) => signalsOf({ isReady: readyOf(version) }),
   models: { path: "/api/tags", readNames: taggedNames },
   advice: [],
+  endsWhenLeft: true,
   isOverload: ({ status, message }) => status === 503 && message.includes("server busy"),
 };
 

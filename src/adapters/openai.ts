@@ -7,5 +7,7 @@ export const OPENAI: EngineAdapter = {
   probePaths: [],
   readSignals: () => ({}),
   advice: [],
+  // Nobody says so of all of them, and many charge for what they have begun.
+  endsWhenLeft: false,
   holdOffMs: 1_000,
 };

@@ -47,5 +47,6 @@ export const SGLANG: EngineAdapter = {
   ],
   isOverload: ({ status, message }) =>
     status === 503 && FULL.some((words) => message.includes(words)),
+  endsWhenLeft: true,
   namespaceMembers: (cacheSalt) => ({ cache_salt: JSON.stringify(cacheSalt) }),
 };

@@ -25,5 +25,6 @@ export const TGI: EngineAdapter = {
     });
   },
   advice: [{ lacking: "queued", advice: "let /metrics be read: it is on by default" }],
+  endsWhenLeft: true,
   isOverload: ({ message }) => message.includes("model is overloaded"),
 };

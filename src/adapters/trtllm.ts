@@ -25,4 +25,6 @@ export const TRTLLM: EngineAdapter = {
   advice: [
     { lacking: "queued", advice: "set return_perf_metrics: true in its configuration file" },
   ],
+  // It looks once a second whether its client is still there.
+  endsWhenLeft: true,
 };

@@ -35,5 +35,6 @@ export const VLLM: EngineAdapter = {
     { lacking: "cached_tokens", advice: "start it with --enable-prompt-tokens-details" },
     { lacking: "queued", advice: "let /metrics be read: it is on by default" },
   ],
+  endsWhenLeft: true,
   namespaceMembers: (cacheSalt) => ({ cache_salt: JSON.stringify(cacheSalt) }),
 };

@@ -1,3 +1,5 @@
+import { ADAPTERS } from "../adapters/adapters.ts";
+import type { Replica } from "../replicas/replica.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { toPoolRequest } from "./intake.ts";
 import type { Lease } from "./lease-book.ts";
@@ -52,24 +54,34 @@ export class Hedger {
     const isOver = lease.isLost || lease.startedAtMs !== undefined || lease.emittedTokens > 0;
     if (isOver || lease.twinId !== undefined || !lease.isStreamed) return "settled";
     if (!lease.account.isInProfile) return "out-of-profile";
+    const replica = this.#parts.replicas.get(lease.replicaId);
+    if (replica !== undefined && !endsWhenLeft(replica)) return "unstoppable";
     if (this.#hasNotArrived(lease, nowMs)) return "not-begun";
     const isFull = leases.isFull || this.#parts.isModelFull(lease.modelId);
     if (queue.size > 0 || isFull) return "no-room";
     return mechanisms.hedging && hedgeBudget.hasOne ? undefined : "no-budget";
   }
 
-  /** What never came there has cost nothing: it is better taken back than sent twice. */
+  /**
+   * What never came there has cost nothing: it is better taken back than sent twice. Of one that never reports
+   * nobody knows.
+   */
   #hasNotArrived({ replicaId, dispatchNumber, dispatchedAtMs }: Lease, nowMs: number): boolean {
     const replica = this.#parts.replicas.get(replicaId);
-    if (replica === undefined) return false;
+    if (replica === undefined || replica.plain !== undefined) return false;
     if (replica.state.residents.acknowledgedNumber >= dispatchNumber) return false;
     return nowMs - replica.reportAgeMs(nowMs) - dispatchedAtMs >= ARRIVAL_MS;
   }
 
-  /** Cut short as the first was, and within the guarantee as that was. */
+  /** Cut short as the first was, within the guarantee as that was, and for those alone that end what is left. */
   #requestOf(lease: Lease, offer: Offer, nowMs: number): PoolRequest {
-    const { intake } = this.#parts;
-    const excludedReplicaIds = [...offer.excludedReplicaIds, lease.replicaId];
+    const { intake, replicas } = this.#parts;
+    const unstoppable = [...replicas].filter((replica) => !endsWhenLeft(replica));
+    const excludedReplicaIds = [
+      ...offer.excludedReplicaIds,
+      lease.replicaId,
+      ...unstoppable.map(({ replicaId }) => replicaId),
+    ];
     const outputTokensMax = lease.outputTokensMax ?? offer.outputTokensMax;
     const copy = {
       ...offer,
@@ -79,4 +91,9 @@ export class Hedger {
     const request = toPoolRequest(copy, intake, this.#parts.capacity(nowMs), nowMs);
     return { ...request, isInProfile: true };
   }
+}
+
+/** Whether the copy that loses costs nothing from then on. Our engines end what is left. */
+function endsWhenLeft({ plain }: Replica): boolean {
+  return plain === undefined || ADAPTERS[plain.engine].endsWhenLeft;
 }

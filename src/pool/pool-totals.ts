@@ -17,6 +17,7 @@ export type HedgeResult =
   | "sent"
   | "settled"
   | "out-of-profile"
+  | "unstoppable"
   | "not-begun"
   | "no-room"
   | "no-budget"
@@ -77,6 +78,7 @@ export function noTotals(): PoolTotalsState {
       sent: 0,
       settled: 0,
       "out-of-profile": 0,
+      unstoppable: 0,
       "not-begun": 0,
       "no-room": 0,
       "no-budget": 0,

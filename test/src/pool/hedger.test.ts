@@ -3,16 +3,20 @@ import type { Lease } from "../../../src/pool/lease-book.ts";
 import type { Offer } from "../../../src/pool/offer.ts";
 import { POOL_LIMITS } from "../../../src/pool/pool-limits.ts";
 import type { Pool } from "../../../src/pool/pool.ts";
+import { ADAPTERS } from "../../../src/adapters/adapters.ts";
+import type { Engine } from "../../../src/protocol/engine-kind.ts";
+import { FOREIGN_ENGINES } from "../../../src/protocol/engine-kind.ts";
 import type { LeaseId } from "../../../src/protocol/ids.ts";
 import {
   aLivePool,
   anOffer,
+  aPool,
   aReadyPool,
   firstTokenWithin,
   NO_GUARANTEE,
   only,
 } from "../../support/pool-builders.ts";
-import { aReport, EPOCH, replicaIdOf } from "../../support/replica-builders.ts";
+import { aHello, aReport, EPOCH, replicaIdOf } from "../../support/replica-builders.ts";
 import { leaseOf } from "./full-pool.ts";
 
 /** By then a request with a target of a second is late. */
@@ -24,6 +28,26 @@ const COMPLETED = { kind: "completed", promptTokens: 20, outputTokens: 300 } as 
 /** A pool of three idle replicas that has sent one request, and what it says of it. */
 function aLateRequest(change: Partial<Offer> = {}) {
   const pool = aReadyPool({ replicaCount: 3 });
+  const offer = anOffer("late", change);
+  const [sent] = only("dispatch", pool.offer(offer, 0));
+  if (sent === undefined) throw new Error("An idle pool sends a request at once");
+  return { pool, offer, leaseId: sent.leaseId, replicaId: sent.dispatch.replicaId };
+}
+
+/** The same of servers that are not ours, of these kinds, or of engines of ours among them. */
+function aLateRequestAt(engines: readonly Engine[], change: Partial<Offer> = {}) {
+  const pool = aPool({ startedAtMs: -60_000 });
+  const { replicas, ...settings } = aLivePool(engines.length);
+  const kinds = replicas.map((replica, index) => ({
+    ...replica,
+    engine: engines[index] ?? "vllm",
+  }));
+  pool.configure({ ...settings, replicas: kinds }, 0);
+  for (const [index, engine] of engines.entries()) {
+    if (engine !== "sluice") continue;
+    pool.connected(aHello(index), 0);
+    pool.report(replicaIdOf(index), aReport(1), 0);
+  }
   const offer = anOffer("late", change);
   const [sent] = only("dispatch", pool.offer(offer, 0));
   if (sent === undefined) throw new Error("An idle pool sends a request at once");
@@ -86,6 +110,28 @@ describe("a late request that its tenant was guaranteed", () => {
       const late = aLateRequest({ excludedReplicaIds: [replicaIdOf(index)] });
       const lease = hedged(late);
       expect([late.replicaId, replicaIdOf(index)]).not.toContain(lease.replicaId);
+    }
+  });
+
+  test.each(FOREIGN_ENGINES.filter((engine) => ADAPTERS[engine].endsWhenLeft))(
+    "is sent to a second %s as well, of which nobody knows whether it has begun",
+    (engine) => {
+      const late = aLateRequestAt([engine, engine]);
+      expect(hedged(late).replicaId).not.toBe(late.replicaId);
+      expect(reasons(late)).toEqual(["sent"]);
+    },
+  );
+
+  test("is sent, beyond our engine that has it, to no server that computes on when it is left", () => {
+    // Only the first of them may have it, so that it is ours that is late.
+    const others = { excludedReplicaIds: [replicaIdOf(1), replicaIdOf(2)] };
+    for (const [kinds, copyAt] of [
+      [["sluice", "openai", "vllm"], replicaIdOf(2)],
+      [["sluice", "openai", "openai"], undefined],
+    ] as const) {
+      const late = aLateRequestAt(kinds, others);
+      const again = { ...late, offer: { ...late.offer, excludedReplicaIds: [] } };
+      expect(hedge(again)?.replicaId).toBe(copyAt);
     }
   });
 
@@ -217,6 +263,12 @@ describe("a late request is not hedged", () => {
     const report = aReport(2, { runningRequests: 1, lastDispatch: { epoch: EPOCH, number: 1 } });
     there.pool.report(there.replicaId, report, 300);
     expect(hedge(there)).toBeDefined();
+  });
+
+  test("when its server computes on, and charges, after its client has left", () => {
+    const late = aLateRequestAt(["openai", "openai", "openai"]);
+    expect(hedge(late)).toBeUndefined();
+    expect(reasons(late)).toEqual(["unstoppable"]);
   });
 
   test("when it would not be in time anywhere else", () => {
