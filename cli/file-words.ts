@@ -67,6 +67,7 @@ const DICTIONARIES: Readonly<Record<RowKind, Dictionary>> = {
     ["replicas.*.requestsMax", "replicas.*.max_running"],
     ["replicas.*.weight", "replicas.*.weight"],
     ["replicas.*.models", "replicas.*.models"],
+    ["replicas.*.takesPriorities", "replicas.*.priorities"],
     ["queueMax", "queue_max"],
     ["secretName", "auth.secret"],
     ["transport.via", "via"],

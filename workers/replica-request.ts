@@ -1,4 +1,5 @@
 import { ADAPTERS } from "../src/adapters/adapters.ts";
+import { bodyEditsOf } from "../src/adapters/body-edits.ts";
 import type { Dispatch } from "../src/pool/offer.ts";
 import { CONTINUATION_MEMBER } from "../src/protocol/continuation.ts";
 import { CACHE_HIT, CLIENT_HEADERS, ENGINE_HEADERS } from "../src/protocol/headers.ts";
@@ -91,12 +92,16 @@ const CANNOT_GO_ON: ReplicaAnswer = {
   fault: { ...upstreamFailure(true), kind: "overload" },
 };
 
-/** The client's request; a server that keeps namespaces of KV apart is told which one it is. */
-function bodyFor({ target, operation }: Call, { plain }: Dispatch): string {
-  const members = plain && ADAPTERS[plain.engine].namespaceMembers?.(target.keys.cacheSalt);
-  // Vectors are of nobody's cache.
-  if (members === undefined || operation.name === "embeddings") return target.upstreamBody;
-  return editMembers(target.upstreamBody, members);
+/** The client's request, without what is not a client's to say there, and with what the gateway says instead. */
+function bodyFor({ target, operation }: Call, { plain, urgency }: Dispatch): string {
+  if (plain === undefined) return target.upstreamBody;
+  const { cacheSalt } = target.keys;
+  // Vectors are of nobody's cache, and of no order that any server has for them.
+  const words =
+    operation.name === "embeddings" ? {} : { cacheSalt, ...(urgency !== undefined && { urgency }) };
+  const edits = bodyEditsOf(ADAPTERS[plain.engine], words);
+  if (Object.keys(edits).length === 0) return target.upstreamBody;
+  return editMembers(target.upstreamBody, edits);
 }
 
 /** The client's request, to be gone on with. */

@@ -73,7 +73,7 @@ export async function examineServer(
     ...told,
     label: adapter.label,
     signals,
-    keepsTenantsApart: adapter.namespaceMembers !== undefined,
+    keepsTenantsApart: adapter.keepsNamespaces,
     advice: adviceOf(adapter, signals, answer),
   };
 }

@@ -40,6 +40,12 @@ export function reportServer(url: string, findings: ServerFindings): readonly st
         ? "  yes      keeps the KV of tenants apart (cache_salt)"
         : "  no       keeps the KV of tenants apart: what one has sent shows in how fast another is served",
     );
+    const { priorities } = ADAPTERS[engine];
+    lines.push(
+      priorities === undefined
+        ? "  no       can be told which request is more urgent"
+        : `  yes      can be told which request is more urgent: ${priorities.setup}, then say "priorities: true" in its pool`,
+    );
   }
   if (answer?.kind === "failed") lines.push(`  no       answers a short request: ${answer.reason}`);
   if (answer?.kind === "answered") {

@@ -36,8 +36,24 @@ export const DYNAMO: EngineAdapter = {
   isOverload: ({ status }) => status === OVERLOADED,
   // It cancels at its workers what a client has left.
   endsWhenLeft: true,
-  // Handed on to whichever engine its workers run.
-  namespaceMembers: (cacheSalt) => ({ cache_salt: JSON.stringify(cacheSalt) }),
+  keepsNamespaces: true,
+  priorities: {
+    setup:
+      "start its workers with vLLM's --scheduling-policy priority or SGLang's --enable-priority-scheduling",
+  },
+  // All of its own: which worker, whose cache, in which order. What it says of the cache outranks `cache_salt`.
+  withheldMembers: ["nvext"],
+  // Older versions read the salt beside `nvext` only. Higher is earlier, whichever engine its workers run.
+  ownMembers: ({ cacheSalt, urgency }) => {
+    const nvext = {
+      ...(cacheSalt !== undefined && { cache_salt: cacheSalt }),
+      ...(urgency !== undefined && { agent_hints: { priority: urgency } }),
+    };
+    return {
+      ...(cacheSalt !== undefined && { cache_salt: JSON.stringify(cacheSalt) }),
+      ...(Object.keys(nvext).length > 0 && { nvext: JSON.stringify(nvext) }),
+    };
+  },
 };
 
 function isServing(health: ProbeAnswer): boolean | undefined {

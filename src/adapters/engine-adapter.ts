@@ -55,8 +55,25 @@ export interface EngineAdapter {
    */
   readonly holdOffMs?: number;
   /**
-   * Members of a request's body by which a KV namespace is told; absent where prompts of all tenants share one
-   * cache, so that what one of them has sent shows in another one's time to the first token.
+   * Whether a KV namespace can be told, so that what is cached in one is never found from another. Where not, what one
+   * tenant has sent shows in another one's time to the first token.
    */
-  readonly namespaceMembers?: (cacheSalt: string) => Readonly<Record<string, string>>;
+  readonly keepsNamespaces: boolean;
+  /** Present where it can be told how urgent a request is: what it is to be started with, or it ignores or refuses it. */
+  readonly priorities?: { readonly setup: string };
+  /**
+   * Members of a body that mean something to this kind alone, and that are not a client's to say: to whose cache, adapter, order or
+   * other server a request belongs. They are taken out of whatever it sent.
+   */
+  readonly withheldMembers: readonly string[];
+  /** Members, as JSON, by which the gateway says in a body what is its to say. Absent: it has no words for any of it. */
+  readonly ownMembers?: (words: OwnWords) => Readonly<Record<string, string>>;
+}
+
+/** What the gateway says of a request beside it; what is absent is not to be said. */
+export interface OwnWords {
+  /** The KV namespace. */
+  readonly cacheSalt?: string;
+  /** From 0 to `URGENCY_MAX`, for those that were configured to be told. */
+  readonly urgency?: number;
 }

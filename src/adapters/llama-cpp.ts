@@ -29,4 +29,7 @@ export const LLAMA_CPP: EngineAdapter = {
   models: { path: "/v1/models", readNames: routedNames },
   advice: [{ lacking: "queued", advice: "start it with --metrics" }],
   endsWhenLeft: true,
+  keepsNamespaces: false,
+  // The slot, with the KV, of whoever had it last; and how strongly its adapters act.
+  withheldMembers: ["id_slot", "lora"],
 };

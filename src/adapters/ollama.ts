@@ -20,6 +20,8 @@ export const OLLAMA: EngineAdapter = {
   models: { path: "/api/tags", readNames: taggedNames },
   advice: [],
   endsWhenLeft: true,
+  keepsNamespaces: false,
+  withheldMembers: [],
   isOverload: ({ status, message }) => status === 503 && message.includes("server busy"),
 };
 

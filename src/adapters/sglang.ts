@@ -48,5 +48,27 @@ export const SGLANG: EngineAdapter = {
   isOverload: ({ status, message }) =>
     status === 503 && FULL.some((words) => message.includes(words)),
   endsWhenLeft: true,
-  namespaceMembers: (cacheSalt) => ({ cache_salt: JSON.stringify(cacheSalt) }),
+  keepsNamespaces: true,
+  priorities: {
+    setup:
+      "start it with --enable-priority-scheduling, without --schedule-low-priority-values-first",
+  },
+  // Another server's KV, a namespace beside ours, another request's id or session, an adapter that the tenant may not have, and code.
+  withheldMembers: [
+    "bootstrap_host",
+    "bootstrap_port",
+    "bootstrap_room",
+    "extra_key",
+    "rid",
+    "session_params",
+    "lora_path",
+    "routed_dp_rank",
+    "data_parallel_rank",
+    "custom_logit_processor",
+  ],
+  // Higher is earlier.
+  ownMembers: ({ cacheSalt, urgency }) => ({
+    ...(cacheSalt !== undefined && { cache_salt: JSON.stringify(cacheSalt) }),
+    ...(urgency !== undefined && { priority: String(urgency) }),
+  }),
 };

@@ -26,5 +26,7 @@ export const TGI: EngineAdapter = {
   },
   advice: [{ lacking: "queued", advice: "let /metrics be read: it is on by default" }],
   endsWhenLeft: true,
+  keepsNamespaces: false,
+  withheldMembers: [],
   isOverload: ({ message }) => message.includes("model is overloaded"),
 };

@@ -1,5 +1,6 @@
 import type { EngineAdapter } from "./engine-adapter.ts";
 import { signalsOf } from "../protocol/engine-signals.ts";
+import { URGENCY_MAX } from "../protocol/urgency.ts";
 import { maxOfMetric, sumOfMetric } from "./metrics-text.ts";
 import { metricsOf, readyOf } from "./read-answer.ts";
 
@@ -27,4 +28,14 @@ export const TRTLLM: EngineAdapter = {
   ],
   // It looks once a second whether its client is still there.
   endsWhenLeft: true,
+  // Newer versions take a salt, older ones refuse what they do not know, and some ignore it in completions: none is relied on.
+  keepsNamespaces: false,
+  priorities: {
+    setup: "set scheduler_config.waiting_queue_policy: priority in its configuration file",
+  },
+  // Another server's KV, and an adapter from whatever folder a client names.
+  withheldMembers: ["disaggregated_params", "lora_request"],
+  // From 0 to 1, higher is earlier.
+  ownMembers: ({ urgency }) =>
+    urgency === undefined ? {} : { priority: String(urgency / URGENCY_MAX) },
 };

@@ -36,5 +36,13 @@ export const VLLM: EngineAdapter = {
     { lacking: "queued", advice: "let /metrics be read: it is on by default" },
   ],
   endsWhenLeft: true,
-  namespaceMembers: (cacheSalt) => ({ cache_salt: JSON.stringify(cacheSalt) }),
+  keepsNamespaces: true,
+  priorities: { setup: "start it with --scheduling-policy priority" },
+  // Where KV is to be fetched from, which is whatever host a client names; and an id that another request may have.
+  withheldMembers: ["kv_transfer_params", "request_id"],
+  // Lower is earlier, and 0 what is said of nothing: whatever the gateway knows nothing of comes last.
+  ownMembers: ({ cacheSalt, urgency }) => ({
+    ...(cacheSalt !== undefined && { cache_salt: JSON.stringify(cacheSalt) }),
+    ...(urgency !== undefined && { priority: String(0 - urgency) }),
+  }),
 };

@@ -7,8 +7,9 @@ import type { Option } from "./placement.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolParts } from "./pool-parts.ts";
 import type { PoolRequest } from "./pool-request.ts";
-import { elapsedMsOf } from "./pool-request.ts";
+import { elapsedMsOf, limitsOf } from "./pool-request.ts";
 import type { PoolState } from "./pool-state.ts";
+import { urgencyOf } from "./urgency.ts";
 
 /** Sends requests to replicas: each takes a slot, a lease, and its cost from the tenant's account. */
 export class Dispatcher {
@@ -32,7 +33,7 @@ export class Dispatcher {
     this.#parts.retryAfter.sent(costMs, nowMs);
     this.#parts.totals.dispatched(request, this.#routeOf(request, option), nowMs);
     if (!offer.isRetry) this.#parts.tenants.count(offer.tenantId, { kind: "admitted" }, nowMs);
-    return { kind: "dispatch", ...told(request, option, lease, nowMs) };
+    return { kind: "dispatch", ...this.#told(request, option, lease, nowMs) };
   }
 
   /** Sends a second copy of a request that a lease is for. Its tenant has been charged already. */
@@ -43,7 +44,7 @@ export class Dispatcher {
     const lease = this.#give(request, option, charge, nowMs);
     lease.twinId = first.leaseId;
     first.twinId = lease.leaseId;
-    return { kind: "hedge", ...told(request, option, lease, nowMs) };
+    return { kind: "hedge", ...this.#told(request, option, lease, nowMs) };
   }
 
   #give(
@@ -121,6 +122,34 @@ export class Dispatcher {
     return [{ kind: "displace", requestId, leaseId }];
   }
 
+  /** A lease as its holder gets it: its name is the mark of its dispatch as well. */
+  #told(request: PoolRequest, { replica, foreseen }: Option, lease: Lease, nowMs: number) {
+    const { requestId, leaseId, replicaId } = lease;
+    const { endpointUrl, plain } = replica;
+    const { transport } = replica.state.settings;
+    const how = {
+      ...(plain && { plain }),
+      ...(transport && { transport }),
+      ...(plain?.takesPriorities && { urgency: this.#urgencyOf(request, nowMs) }),
+    };
+    const sent = { replicaId, endpointUrl, ...how, dispatch: leaseId };
+    return { requestId, leaseId, dispatch: { ...sent, ...toForecast(request, foreseen, nowMs) } };
+  }
+
+  /** By what was promised: by a tighter wish nobody gets ahead of others. */
+  #urgencyOf(request: PoolRequest, nowMs: number): number {
+    const { offer, promptTokens, outputTokensHigh: outputTokens, isInProfile } = request;
+    const promised = { ...offer, targets: offer.promised ?? offer.targets };
+    const { firstTokenMsMax } = this.#parts.intake;
+    const { ttftLimitMs, e2eLimitMs } = limitsOf(
+      promised,
+      { promptTokens, outputTokens },
+      firstTokenMsMax,
+    );
+    const leftMs = Math.min(ttftLimitMs, e2eLimitMs) - elapsedMsOf(request, nowMs);
+    return urgencyOf({ isInProfile, band: offer.share.band, leftMs });
+  }
+
   #routeOf({ offer, routeHash }: PoolRequest, { replica, cachedTokens }: Option): RouteResult {
     const { replicas } = this.#parts;
     return routeResult({
@@ -140,16 +169,6 @@ export class Dispatcher {
     if (isInProfile || !offer.isStreamed || offer.continued !== undefined) return;
     this.#parts.displacement.dispatched({ leaseId, requestId, replicaId });
   }
-}
-
-/** A lease as its holder gets it: its name is the mark of its dispatch as well. */
-function told(request: PoolRequest, { replica, foreseen }: Option, lease: Lease, nowMs: number) {
-  const { requestId, leaseId, replicaId } = lease;
-  const { endpointUrl, plain } = replica;
-  const { transport } = replica.state.settings;
-  const how = { ...(plain && { plain }), ...(transport && { transport }) };
-  const sent = { replicaId, endpointUrl, ...how, dispatch: leaseId };
-  return { requestId, leaseId, dispatch: { ...sent, ...toForecast(request, foreseen, nowMs) } };
 }
 
 /** A pace that the engine stretches as far as it may is the slowest; one without a bound is not told. */

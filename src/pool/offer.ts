@@ -79,6 +79,8 @@ export interface Dispatch {
   readonly forecast: { readonly ttftMs: number; readonly tpotMs: number };
   /** False: the request was beyond what its tenant is guaranteed. */
   readonly isInProfile: boolean;
+  /** From 0 to `URGENCY_MAX`; present where its server is to be told. */
+  readonly urgency?: number;
   /** Present where the tenant's ladder cut the answer short: it counts as degraded. */
   readonly clampedOutputTokensMax?: number;
 }

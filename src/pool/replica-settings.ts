@@ -8,7 +8,7 @@ export function replicaSettingsOf(pool: LivePool): ReplicaSettings[] {
   const isWeighted = pool.replicas.some(({ weight = 1 }) => weight > weightMin);
   const { replicas, secretName, transport, health } = pool;
   return replicas.map((replica) => {
-    const { replicaId, endpointUrl, requestsMax, models, weight = 1 } = replica;
+    const { replicaId, endpointUrl, requestsMax, models, takesPriorities, weight = 1 } = replica;
     const engine = engineOf(pool, replica);
     return {
       replicaId,
@@ -17,7 +17,11 @@ export function replicaSettingsOf(pool: LivePool): ReplicaSettings[] {
       ...(models !== undefined && { models }),
       ...(isWeighted && { weight: weight / weightMin }),
       ...(engine !== "sluice" && {
-        plain: { engine, ...(secretName !== undefined && { secretName }) },
+        plain: {
+          engine,
+          ...(secretName !== undefined && { secretName }),
+          ...(takesPriorities && { takesPriorities }),
+        },
       }),
       ...(transport !== undefined && { transport }),
       ...(health !== undefined && { health }),

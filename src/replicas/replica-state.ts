@@ -50,6 +50,8 @@ export interface PlainServer {
   readonly engine: ForeignEngine;
   /** Names the secret that it is sent as bearer; absent: none. */
   readonly secretName?: string;
+  /** It was configured to be told how urgent a request is. */
+  readonly takesPriorities?: true;
 }
 
 export interface ReplicaOptions {

@@ -1,3 +1,4 @@
+import { canTakePriorities, ENGINES, PRIORITY_ENGINES } from "../protocol/engine-kind.ts";
 import { BUILT_IN_CLASSES } from "../slo/targets.ts";
 import { parseApiKey, parseKeyHash } from "./configuration-file.ts";
 import type { ConfigurationProblem } from "./configuration-problems.ts";
@@ -48,6 +49,7 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
     ...repeats(childrenOf(issuers, "issuer")),
     ...sharedServers(endpoints),
     ...pools.flatMap(authProblems),
+    ...pools.flatMap(priorityProblems),
     ...findReplicaModelProblems(pools, models),
     ...repeats(models.flatMap((model) => [named(model), ...itemsOf(child(model, "aliases"))])),
     ...models.flatMap(priceProblems),
@@ -80,7 +82,11 @@ function endpointsOf(pool: Part): Part[] {
 }
 
 function isOurs(replica: Part, pool: Part): boolean {
-  return (child(replica, "engine").value ?? child(pool, "engine").value) === "sluice";
+  return engineNameOf(replica, pool) === "sluice";
+}
+
+function engineNameOf(replica: Part, pool: Part): unknown {
+  return child(replica, "engine").value ?? child(pool, "engine").value;
 }
 
 /** Our own engines have a secret that is the gateway's: another one would never be sent. */
@@ -92,6 +98,22 @@ function authProblems(pool: Part): ConfigurationProblem[] {
   if (auth.value === undefined || isOfOthers || (replicas.length === 0 && !isOurPool)) return [];
   const message = "expected no auth: engine sluice is sent SLUICE_REPLICA_SECRET";
   return [{ path: auth.path, message }];
+}
+
+/** Who takes no priorities would be sent none, and one that is not acted on is refused. */
+function priorityProblems(pool: Part): ConfigurationProblem[] {
+  return itemsOf(child(pool, "replicas")).flatMap((replica) => {
+    const own = child(replica, "priorities");
+    const asked = own.value === undefined ? child(pool, "priorities") : own;
+    const engine = ENGINES.find((kind) => kind === engineNameOf(replica, pool));
+    if (asked.value !== true || engine === undefined || canTakePriorities(engine)) return [];
+    const hint =
+      own.value === undefined ? `: say "priorities: false" at ${formatPath(replica.path)}` : "";
+    const found = `found ${engine}, which takes none${hint}`;
+    return [
+      { path: asked.path, message: `expected engine ${PRIORITY_ENGINES.join(", ")}, ${found}` },
+    ];
+  });
 }
 
 /** A model under its name, which no alias may be. */

@@ -20,7 +20,7 @@ import type { WholeTenant } from "./inheritance.ts";
 import { inherit } from "./inheritance.ts";
 import { LiveConfiguration } from "./live-configuration.ts";
 import { toJwtIssuer } from "./jwt-issuer.ts";
-import type { ModelSection, PoolSection } from "./pool-section.ts";
+import type { ModelSection, PoolSection, ReplicaSection } from "./pool-section.ts";
 import type { LimitsMax } from "./tenant-limits.ts";
 
 export type ParsedConfiguration =
@@ -134,21 +134,7 @@ function resolvePool(pool: z.infer<typeof PoolSection>, file: ConfigurationFile)
   const { eject_after: ejectAfter, cooldown_max: cooldownMsMax } = health ?? {};
   return {
     engine,
-    replicas: replicas.map(
-      ({ url, engine: own = engine, max_running: requestsMax, weight, models }) => {
-        const endpointUrl = own === "sluice" ? url : (normalizeApiUrl(url) ?? url);
-        return {
-          replicaId: endpointUrl,
-          endpointUrl,
-          ...(own !== engine && { engine: own }),
-          ...(requestsMax !== undefined && { requestsMax }),
-          ...(weight !== undefined && { weight }),
-          ...(models !== undefined && {
-            models: [...new Set(models.map((name) => file.models.get(name)?.upstream ?? name))],
-          }),
-        };
-      },
-    ),
+    replicas: replicas.map((replica) => resolveReplica(replica, pool, file)),
     queueMax: queue_max ?? QUEUE_MAX_DEFAULT,
     ...(auth !== undefined && { secretName: auth.secret }),
     ...transportOf(pool),
@@ -158,6 +144,26 @@ function resolvePool(pool: z.infer<typeof PoolSection>, file: ConfigurationFile)
         ...(cooldownMsMax !== undefined && { cooldownMsMax }),
       },
     }),
+  };
+}
+
+function resolveReplica(
+  replica: z.infer<typeof ReplicaSection>,
+  pool: z.infer<typeof PoolSection>,
+  file: ConfigurationFile,
+) {
+  const { url, engine = pool.engine, max_running: requestsMax, weight, models } = replica;
+  const endpointUrl = engine === "sluice" ? url : (normalizeApiUrl(url) ?? url);
+  return {
+    replicaId: endpointUrl,
+    endpointUrl,
+    ...(engine !== pool.engine && { engine }),
+    ...(requestsMax !== undefined && { requestsMax }),
+    ...(weight !== undefined && { weight }),
+    ...(models !== undefined && {
+      models: [...new Set(models.map((name) => file.models.get(name)?.upstream ?? name))],
+    }),
+    ...((replica.priorities ?? pool.priorities) === true && { takesPriorities: true as const }),
   };
 }
 

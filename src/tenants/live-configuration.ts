@@ -96,6 +96,8 @@ export const LiveReplica = z.strictObject({
   weight: z.int().positive().max(CONFIGURATION_LIMITS.replicaWeightMax).exactOptional(),
   /** The models that it serves, by the name that replicas know; absent: what it says, or all of its pool. */
   models: z.array(UpstreamModel).min(1).max(CONFIGURATION_LIMITS.modelsMax).exactOptional(),
+  /** It is told how urgent a request is; absent: it is not. */
+  takesPriorities: z.literal(true).exactOptional(),
 });
 export type LiveReplica = z.infer<typeof LiveReplica>;
 

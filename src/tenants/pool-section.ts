@@ -10,7 +10,14 @@ import {
 } from "./file-notations.ts";
 import { CONFIGURATION_LIMITS } from "./live-configuration.ts";
 import { PRICE_MICROS_MAX } from "./model-price.ts";
-import { choiceNotation, countNotation, notation, section, textNotation } from "./notation.ts";
+import {
+  choiceNotation,
+  countNotation,
+  notation,
+  section,
+  switchNotation,
+  textNotation,
+} from "./notation.ts";
 import { isSecretName } from "./secret-name.ts";
 
 const {
@@ -66,6 +73,7 @@ export const ReplicaSection = section({
   max_running: Requests.exactOptional(),
   models: z.array(ModelName, MODELS).min(1, MODELS).max(modelsMax, MODELS).exactOptional(),
   weight: countNotation("parts", { min: 1, max: replicaWeightMax }).exactOptional(),
+  priorities: switchNotation().exactOptional(),
 });
 
 const secretNotation = (example: string) =>
@@ -105,6 +113,7 @@ const REPLICAS = `a list of 1 to ${replicasPerPoolMax} replicas`;
 export const PoolSection = section({
   engine: EngineName,
   replicas: z.array(ReplicaSection, REPLICAS).min(1, REPLICAS).max(replicasPerPoolMax, REPLICAS),
+  priorities: switchNotation().exactOptional(),
   queue_max: countNotation("requests", { min: 0, max: queueMax }).exactOptional(),
   auth: AuthSection.exactOptional(),
   access: AccessSection.exactOptional(),

@@ -127,6 +127,33 @@ describe("sluice doctor", () => {
     },
   );
 
+  test.each([
+    ["sglang", { "/v1/loads": { loads: [] } }, "--enable-priority-scheduling"],
+    ["vllm", VLLM, "--scheduling-policy priority"],
+    [
+      "trtllm",
+      { "/v1/models": { data: [{ id: "a", owned_by: "tensorrt_llm" }] } },
+      "waiting_queue_policy",
+    ],
+    [
+      "dynamo",
+      { "/v1/models": { data: [{ id: "a", owned_by: "nvidia" }] } },
+      "--scheduling-policy",
+    ],
+  ])(
+    "names what makes %s serve the more urgent first, and what the file says then",
+    async (_, own, flag) => {
+      const { stdout } = await doctor({ "/v1/models": { data: [{ id: "a" }] }, ...own });
+      const line = stdout.split("\n").find((text) => text.includes("more urgent")) ?? "";
+      expect(line).toMatch(/^ {2}yes /);
+      expect(line).toContain(flag);
+      expect(line).toContain('"priorities: true"');
+      expect((await doctor({ "/api/version": { version: "0.13.0" } })).stdout).toContain(
+        "  no       can be told which request is more urgent\n",
+      );
+    },
+  );
+
   test("takes the context from wherever it is said, and says where it guesses", async () => {
     const models = { "/v1/models": { data: [{ id: "a b", owned_by: "llamacpp", meta: {} }] } };
     const props = { "/props": { total_slots: 4, default_generation_settings: { n_ctx: 8192 } } };

@@ -1,8 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { ADAPTERS } from "../../../src/adapters/adapters.ts";
 import type { ProbeAnswer } from "../../../src/adapters/engine-adapter.ts";
+import { bodyEditsOf } from "../../../src/adapters/body-edits.ts";
 import type { ForeignEngine } from "../../../src/protocol/engine-kind.ts";
-import { FOREIGN_ENGINES } from "../../../src/protocol/engine-kind.ts";
+import {
+  canTakePriorities,
+  FOREIGN_ENGINES,
+  PRIORITY_ENGINES,
+} from "../../../src/protocol/engine-kind.ts";
+import { URGENCY_MAX } from "../../../src/protocol/urgency.ts";
 
 const answer = (text: string, status = 200): ProbeAnswer => ({
   status,
@@ -196,12 +202,78 @@ vllm:kv_cache_usage_perc 1.5`);
   });
 
   test("tells the namespace of a tenant's KV to those that keep namespaces apart", () => {
-    const told = FOREIGN_ENGINES.filter(
-      (engine) => ADAPTERS[engine].namespaceMembers !== undefined,
-    );
+    const told = FOREIGN_ENGINES.filter((engine) => ADAPTERS[engine].keepsNamespaces);
     expect(told).toEqual(["vllm", "sglang", "dynamo"]);
-    for (const engine of told) {
-      expect(ADAPTERS[engine].namespaceMembers?.('a"b')).toEqual({ cache_salt: '"a\\"b"' });
+    for (const engine of FOREIGN_ENGINES) {
+      const { ownMembers, keepsNamespaces } = ADAPTERS[engine];
+      expect(ownMembers?.({ cacheSalt: 'a"b' })["cache_salt"]).toBe(
+        keepsNamespaces ? '"a\\"b"' : undefined,
+      );
+    }
+    // Its `nvext` outranks what stands beside it.
+    expect(ADAPTERS.dynamo.ownMembers?.({ cacheSalt: 'a"b' })).toEqual({
+      cache_salt: '"a\\"b"',
+      nvext: '{"cache_salt":"a\\"b"}',
+    });
+  });
+
+  test("takes out of a client's body what is not a client's to say, and says its own instead", () => {
+    expect(bodyEditsOf(ADAPTERS.ollama, { cacheSalt: "s", urgency: 1 })).toEqual({});
+    expect(bodyEditsOf(ADAPTERS.dynamo, {})).toEqual({ nvext: undefined });
+    expect(bodyEditsOf(ADAPTERS.dynamo, { urgency: 7 })).toEqual({
+      nvext: '{"agent_hints":{"priority":7}}',
+    });
+    expect(bodyEditsOf(ADAPTERS.vllm, { cacheSalt: "s", urgency: 3 })).toEqual({
+      kv_transfer_params: undefined,
+      request_id: undefined,
+      cache_salt: '"s"',
+      priority: "-3",
+    });
+    const { openai, ...known } = ADAPTERS;
+    const all = Object.values(known).flatMap(({ withheldMembers }) => withheldMembers);
+    expect(new Set(openai.withheldMembers)).toEqual(new Set(all));
+    for (const engine of FOREIGN_ENGINES) {
+      const said = Object.keys(ADAPTERS[engine].ownMembers?.({ cacheSalt: "s", urgency: 1 }) ?? {});
+      // The client's own are taken out for every server: see `upstreamBodyOf()`.
+      const always = ["cache_salt", "priority"];
+      const covered = [...always, ...ADAPTERS[engine].withheldMembers];
+      expect(said.filter((name) => !covered.includes(name))).toEqual([]);
     }
   });
+});
+
+const wordOf = (engine: ForeignEngine) => (engine === "dynamo" ? "nvext" : "priority");
+
+/** What each is told of the least urgent request and of the most urgent one, as its documentation has it. */
+const PRIORITIES: Readonly<Record<(typeof PRIORITY_ENGINES)[number], readonly [number, number]>> = {
+  // Lower is earlier.
+  vllm: [0, -9],
+  // Higher is earlier; what is more than ten apart stops running answers.
+  sglang: [0, 9],
+  // What is not from 0 to 1 is refused.
+  trtllm: [0, 1],
+  dynamo: [0, 9],
+};
+
+describe("an adapter of an engine that orders by what it is told", () => {
+  test("is one that a configuration may ask it of, and no other has words for it", () => {
+    const able = FOREIGN_ENGINES.filter((engine) => ADAPTERS[engine].priorities !== undefined);
+    expect(able).toEqual(PRIORITY_ENGINES);
+    for (const engine of FOREIGN_ENGINES) {
+      const said = ADAPTERS[engine].ownMembers?.({ urgency: 1 }) ?? {};
+      expect(Object.keys(said)).toEqual(canTakePriorities(engine) ? [wordOf(engine)] : []);
+    }
+  });
+
+  test.each(PRIORITY_ENGINES)(
+    "of %s has its sign, and says the more urgent to be earlier",
+    (engine) => {
+      const [least, most] = PRIORITIES[engine];
+      for (let urgency = 0; urgency <= URGENCY_MAX; urgency += 1) {
+        const said = JSON.parse(ADAPTERS[engine].ownMembers?.({ urgency })[wordOf(engine)] ?? "");
+        const told: unknown = engine === "dynamo" ? said.agent_hints.priority : said;
+        expect(told).toBeCloseTo(least + (urgency / URGENCY_MAX) * (most - least), 9);
+      }
+    },
+  );
 });

@@ -54,6 +54,29 @@ describe("a pool of servers that never report", () => {
     });
   });
 
+  test("tells how urgent a request is where that is asked for, by what was promised, and nowhere else", () => {
+    const { replicas } = aLivePool(1);
+    const told = replicas.map((replica) => ({ ...replica, takesPriorities: true as const }));
+    const pool = aPlainPool(1, { engine: "vllm", replicas: told });
+    const urgencyOf = (name: string, change: Partial<Offer>) =>
+      dispatched(pool, name, 0, { isStreamed: true, ...change })?.dispatch.urgency;
+    const soon = firstTokenWithin(1_500);
+    expect(urgencyOf("soon", { targets: soon })).toBe(8);
+    expect(urgencyOf("late", { targets: soon, elapsedMs: 1_200 })).toBe(9);
+    expect(urgencyOf("patient", { targets: firstTokenWithin(30_000) })).toBe(6);
+    expect(urgencyOf("excess", { targets: soon, share: NO_GUARANTEE })).toBe(3);
+    const band = { ...NO_GUARANTEE, band: 9 };
+    expect(urgencyOf("of a late band", { targets: soon, share: band })).toBe(1);
+    // A wish is not a promise.
+    const wish = { targets: soon, promised: firstTokenWithin(30_000) };
+    expect(urgencyOf("wish", wish)).toBe(6);
+    // A whole answer is due with its end.
+    const end = { e2e: { percentileRatio: 0.99, limitMs: 7_000 } };
+    expect(urgencyOf("whole", { targets: end, isStreamed: false })).toBe(7);
+    const untold = dispatched(aPlainPool(1, { engine: "vllm" }), "one", 0)?.dispatch;
+    expect(untold).not.toHaveProperty("urgency");
+  });
+
   test("goes by what they say of themselves: not to one that is unready, nor behind others' queue", () => {
     const pool = aPlainPool(3, { engine: "vllm" });
     pool.told(replicaIdOf(0), { isReady: false }, 0);
