@@ -85,7 +85,7 @@ export class EnginePolls {
             signalsAt(endpointUrl, adapter, way),
             isForModels ? modelsAt(endpointUrl, adapter, way) : undefined,
           ]);
-          this.#options.tell(replicaId, { ...said, ...(models !== undefined && { models }) });
+          this.#options.tell(replicaId, { ...said, ...models });
         }),
       );
       const jitterMs = JITTER_RATIO * ROUND_MS * (2 * Math.random() - 1);
@@ -144,9 +144,12 @@ async function modelsAt(
   endpointUrl: string,
   { models }: EngineAdapter,
   way: Transport | undefined,
-): Promise<readonly string[] | undefined> {
-  if (models === undefined) return undefined;
-  return models.readNames(await answerOf(`${endpointUrl.replace(/\/+$/, "")}${models.path}`, way));
+): Promise<Pick<EngineSignals, "models" | "answersAnyName">> {
+  if (models === undefined) return {};
+  const { path, readNames, answersAnyName } = models;
+  const names = readNames(await answerOf(`${endpointUrl.replace(/\/+$/, "")}${path}`, way));
+  if (names === undefined) return {};
+  return { models: names, ...(answersAnyName && { answersAnyName }) };
 }
 
 async function signalsAt(

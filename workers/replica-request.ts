@@ -185,6 +185,7 @@ async function readHead(
     retryAfterMs,
     isForeign: plain !== undefined,
     isOverload: plain && ADAPTERS[plain.engine].isOverload,
+    lacksModel: plain && ADAPTERS[plain.engine].lacksModel,
   });
   // What its client asked for was taken before: what is refused now is how we ask to go on with it.
   const isOurs = fault.kind === "request" && call.record.interrupted !== undefined;

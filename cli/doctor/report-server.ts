@@ -1,8 +1,12 @@
 import { ADAPTERS } from "../../src/adapters/adapters.ts";
+import type { EngineAdapter } from "../../src/adapters/engine-adapter.ts";
 import type { EngineSignals } from "../../src/protocol/engine-signals.ts";
 import type { ServerFindings } from "./examine-server.ts";
 
-const SIGNALS: readonly (readonly [Exclude<keyof EngineSignals, "models">, string])[] = [
+const SIGNALS: readonly (readonly [
+  Exclude<keyof EngineSignals, "models" | "answersAnyName">,
+  string,
+])[] = [
   ["isReady", "says whether it is ready"],
   ["running", "requests that run"],
   ["queued", "requests that wait inside it"],
@@ -33,9 +37,7 @@ export function reportServer(url: string, findings: ServerFindings): readonly st
       lines.push(`  ${value === undefined ? "no " : "yes"}      ${meaning}${valueText(value)}`);
     }
     lines.push(
-      ADAPTERS[engine].models === undefined
-        ? "  no       says which models it refuses: list them as its models where servers of a pool differ"
-        : "  yes      says which models and adapters it serves",
+      modelsLine(ADAPTERS[engine]),
       keepsTenantsApart
         ? "  yes      keeps the KV of tenants apart (cache_salt)"
         : "  no       keeps the KV of tenants apart: what one has sent shows in how fast another is served",
@@ -55,6 +57,15 @@ export function reportServer(url: string, findings: ServerFindings): readonly st
   }
   for (const text of advice) lines.push(`  advice   ${text}`);
   return lines;
+}
+
+function modelsLine({ models }: EngineAdapter): string {
+  if (models === undefined) {
+    return "  no       says which models it refuses: list them as its models where servers of a pool differ";
+  }
+  return models.answersAnyName
+    ? "  yes      says which models it serves, and answers whichever name it is asked by"
+    : "  yes      says which models and adapters it serves";
 }
 
 /** The part of a configuration file that has this server as a pool. */

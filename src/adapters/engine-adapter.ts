@@ -10,7 +10,7 @@ export type ProbeAnswer =
 /** What an operator may do so that a server says more. */
 interface EngineAdvice {
   /** What it does not say, or do; `cached_tokens` is of the counts of an answer. */
-  readonly lacking: keyof EngineSignals | "cached_tokens";
+  readonly lacking: Exclude<keyof EngineSignals, "answersAnyName"> | "cached_tokens";
   readonly advice: string;
 }
 
@@ -30,13 +30,19 @@ export interface EngineAdapter {
   /** Reads the answers, in the order of `probePaths`. */
   readonly readSignals: (answers: readonly ProbeAnswer[]) => EngineSignals;
   /**
-   * How to learn by which names it serves models and adapters. Absent where it says nothing of them, or answers
-   * whichever name it is asked by: then its list says nothing of what it refuses.
+   * How to learn by which names it serves models and adapters; absent where it says nothing of them. With `answersAnyName`
+   * it does not hold to its list: it answers for its own model whichever name it is asked by.
    */
   readonly models?: {
     readonly path: string;
     readonly readNames: (answer: ProbeAnswer) => readonly string[] | undefined;
+    readonly answersAnyName?: true;
   };
+  /**
+   * Whether a refusal says that it does not have the model or adapter. 404 with a word of a model always does. Absent:
+   * nothing else does.
+   */
+  readonly lacksModel?: (refusal: UpstreamRefusal) => boolean;
   /** What to do where it says less than it could. */
   readonly advice: readonly EngineAdvice[];
   /**

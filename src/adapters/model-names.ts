@@ -8,19 +8,24 @@ const NAMES_MAX = 1_024;
 const NAME_LENGTH_MAX = 256;
 
 const Listed = z.object({ data: z.array(z.unknown()) });
-const Named = z.object({ id: z.string().min(1) });
+const Card = z.object({
+  id: z.string().min(1),
+  /** Of an adapter the model that it is for. */
+  parent: z.string().min(1).optional().catch(undefined),
+});
+type Card = z.infer<typeof Card>;
 const WithStatus = z.object({ status: z.object({}) });
 
 /** The names of models, adapters among them, that a server lists as the OpenAI API does (`GET /v1/models`). */
 export function listedNames(answer: ProbeAnswer): readonly string[] | undefined {
-  return boundedNames(idsOf(jsonOf(answer, Listed)?.data));
+  return boundedNames(cardsOf(answer)?.map(({ id }) => id));
 }
 
 /** The same of one that lists them with their status, as routers do; one without is not held to its list. */
 export function routedNames(answer: ProbeAnswer): readonly string[] | undefined {
   const listed = jsonOf(answer, Listed)?.data;
   return listed?.some((model) => WithStatus.safeParse(model).success) === true
-    ? boundedNames(idsOf(listed))
+    ? listedNames(answer)
     : undefined;
 }
 
@@ -30,9 +35,10 @@ export function boundedNames(names: readonly string[] | undefined): readonly str
   return names.filter(({ length }) => length <= NAME_LENGTH_MAX);
 }
 
-function idsOf(models: readonly unknown[] | undefined): readonly string[] | undefined {
-  return models?.flatMap((model) => {
-    const named = Named.safeParse(model);
-    return named.success ? [named.data.id] : [];
+/** What a server lists as the OpenAI API does; what is no model is left out. */
+export function cardsOf(answer: ProbeAnswer): readonly Card[] | undefined {
+  return jsonOf(answer, Listed)?.data.flatMap((model) => {
+    const card = Card.safeParse(model);
+    return card.success ? [card.data] : [];
   });
 }

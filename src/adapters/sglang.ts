@@ -1,6 +1,7 @@
 import * as z from "zod";
-import type { EngineAdapter } from "./engine-adapter.ts";
+import type { EngineAdapter, ProbeAnswer } from "./engine-adapter.ts";
 import { maxOf, signalsOf, sumOf } from "../protocol/engine-signals.ts";
+import { boundedNames, cardsOf } from "./model-names.ts";
 import { jsonOf, readyOf } from "./read-answer.ts";
 
 const Count = z.number().optional().catch(undefined);
@@ -41,6 +42,9 @@ export const SGLANG: EngineAdapter = {
       prefixHitRatio: maxOf(loads.map((load) => load.cache_hit_rate)),
     });
   },
+  // By the name of its model, or any other; an adapter only as `base:adapter`.
+  models: { path: "/v1/models", readNames: sglangNames, answersAnyName: true },
+  lacksModel: ({ message }) => message.includes("lora adapters are not loaded"),
   advice: [
     { lacking: "cached_tokens", advice: "start it with --enable-cache-report" },
     { lacking: "queued", advice: "use a version that has /v1/loads" },
@@ -72,3 +76,10 @@ export const SGLANG: EngineAdapter = {
     ...(urgency !== undefined && { priority: String(urgency) }),
   }),
 };
+
+/** An adapter's card has its own name only, by which its base model would answer. */
+function sglangNames(answer: ProbeAnswer): readonly string[] | undefined {
+  return boundedNames(
+    cardsOf(answer)?.map(({ id, parent }) => (parent === undefined ? id : `${parent}:${id}`)),
+  );
+}

@@ -1,5 +1,6 @@
 import type { EngineAdapter } from "./engine-adapter.ts";
 import { signalsOf } from "../protocol/engine-signals.ts";
+import { listedNames } from "./model-names.ts";
 import { ratioOf, sumOfMetric } from "./metrics-text.ts";
 import { metricsOf, readyOf } from "./read-answer.ts";
 
@@ -24,6 +25,8 @@ export const TGI: EngineAdapter = {
       ),
     });
   },
+  // Adapters are not among them, and one that it has not is answered by its base model.
+  models: { path: "/v1/models", readNames: listedNames, answersAnyName: true },
   advice: [{ lacking: "queued", advice: "let /metrics be read: it is on by default" }],
   endsWhenLeft: true,
   keepsNamespaces: false,

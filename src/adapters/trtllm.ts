@@ -1,6 +1,7 @@
 import type { EngineAdapter } from "./engine-adapter.ts";
 import { signalsOf } from "../protocol/engine-signals.ts";
 import { URGENCY_MAX } from "../protocol/urgency.ts";
+import { listedNames } from "./model-names.ts";
 import { maxOfMetric, sumOfMetric } from "./metrics-text.ts";
 import { metricsOf, readyOf } from "./read-answer.ts";
 
@@ -23,6 +24,9 @@ export const TRTLLM: EngineAdapter = {
       prefixHitRatio: maxOfMetric(metrics, "trtllm_kv_cache_hit_rate"),
     });
   },
+  models: { path: "/v1/models", readNames: listedNames, answersAnyName: true },
+  // Of Triton's frontend, which holds to its list.
+  lacksModel: ({ message }) => /^unknown (?:model|lora)/.test(message),
   advice: [
     { lacking: "queued", advice: "set return_perf_metrics: true in its configuration file" },
   ],

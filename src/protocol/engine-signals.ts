@@ -19,9 +19,11 @@ export interface EngineSignals {
   readonly runningMax?: number;
   /** All names by which it serves models, adapters among them; it is not asked for them every time. */
   readonly models?: readonly string[];
+  /** Beside those: it answers whichever name it is asked by, so that they say what it is and not what it refuses. */
+  readonly answersAnyName?: true;
 }
 
-type LoadSignals = Omit<EngineSignals, "models">;
+type LoadSignals = Omit<EngineSignals, "models" | "answersAnyName">;
 
 /** Leaves out what is no number that could be meant: `NaN` is what a gauge says before it was set. */
 export function signalsOf(found: {

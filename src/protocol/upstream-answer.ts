@@ -69,6 +69,9 @@ export const UpstreamFlatError = z.object({
   param: z.optional(z.unknown()),
 });
 
+/** A refusal in the words of FastAPI, which Triton's frontend and proxies of engines have. */
+export const UpstreamDetail = z.object({ detail: z.string() });
+
 /** An error object, under whatever status it came. Some servers write a bare string. */
 export const UpstreamErrorBody = z.object({
   error: z.union([

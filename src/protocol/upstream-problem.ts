@@ -1,6 +1,6 @@
 import type { ErrorCode, Problem } from "./errors.ts";
 import { ERRORS, isErrorCode } from "./errors.ts";
-import { UpstreamErrorBody, UpstreamFlatError } from "./upstream-answer.ts";
+import { UpstreamDetail, UpstreamErrorBody, UpstreamFlatError } from "./upstream-answer.ts";
 
 /** A model server's refusal or failure in our words. */
 export interface UpstreamFault {
@@ -49,12 +49,16 @@ export function faultOfStatus(answer: {
   readonly isForeign: boolean;
   /** Whether such a server says by it that it is full, where its kind has words for that. */
   readonly isOverload?: ((refusal: UpstreamRefusal) => boolean) | undefined;
+  /** The same, that it does not have the model or adapter. */
+  readonly lacksModel?: ((refusal: UpstreamRefusal) => boolean) | undefined;
 }): UpstreamFault {
   const said = errorOf(answer.body);
   const message = said.message?.toLowerCase() ?? "";
-  const isFull = answer.isOverload?.({ status: answer.status, message }) === true;
+  const refusal = { status: answer.status, message };
+  const isFull = answer.isOverload?.(refusal) === true;
   const retryAfterMs = answer.retryAfterMs ?? RETRY_AFTER_MS_DEFAULT;
   if (isFull) return overload(retryAfterMs);
+  if (answer.lacksModel?.(refusal) === true) return modelMissing();
   switch (answer.status) {
     case 400:
     case 413:
@@ -134,7 +138,9 @@ interface Said {
 function errorOf(body: unknown): Said {
   // SGLang and TensorRT-LLM tell an error without an object around it, Dynamo's does not even say that it is one.
   const flat = BareError.safeParse(body);
-  const parsed = UpstreamErrorBody.safeParse(flat.success ? { error: flat.data } : body);
+  const detail = UpstreamDetail.safeParse(body).data?.detail;
+  const bare = flat.success ? flat.data : detail;
+  const parsed = UpstreamErrorBody.safeParse(bare === undefined ? body : { error: bare });
   if (!parsed.success) return { code: undefined, message: undefined, param: undefined };
   const { error } = parsed.data;
   const { message, code, param } =

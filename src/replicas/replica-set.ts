@@ -1,6 +1,7 @@
 import { assert } from "../base/assert.ts";
 import type { LeaseId, ReplicaId } from "../protocol/ids.ts";
 import type { ReplicaOptions, ReplicaSettings, ReplicaState } from "./replica-state.ts";
+import { ListedNames } from "./listed-names.ts";
 import { prefixKeysMaxOf } from "./prefix-index.ts";
 import { Replica } from "./replica.ts";
 
@@ -30,15 +31,16 @@ export class ReplicaSet implements Iterable<Replica> {
   readonly state: ReplicaSetState;
   readonly #options: ReplicaSetOptions;
   readonly #replicas = new Map<ReplicaId, Replica>();
+  readonly #listedNames = new ListedNames();
 
   constructor(options: ReplicaSetOptions, state: ReplicaSetState = new Map()) {
     const prefixKeysMax = prefixKeysMaxOf(state.size);
-    this.#options = options;
+    this.#options = { listedNames: this.#listedNames, ...options };
     this.state = state;
     for (const [replicaId, replicaState] of state) {
       this.#replicas.set(
         replicaId,
-        new Replica(replicaState.settings, { prefixKeysMax, ...options }, replicaState),
+        new Replica(replicaState.settings, { prefixKeysMax, ...this.#options }, replicaState),
       );
     }
   }
@@ -157,7 +159,19 @@ export class ReplicaSet implements Iterable<Replica> {
       if (!replica.isRemoved) usedCount += 1;
       else assert(replica.outstanding > 0, "a removed replica stays only for its requests");
     }
+    assert(this.#areNamesCounted(), "a name is counted once for each replica that lists it");
     assert(usedCount <= this.#options.replicasMax, "the replicas in use are within their bound");
+  }
+
+  #areNamesCounted(): boolean {
+    const counts = new Map<string, number>();
+    for (const { models } of this.#replicas.values()) {
+      for (const name of models.listed) counts.set(name, (counts.get(name) ?? 0) + 1);
+    }
+    const counted = this.#listedNames.counts();
+    return (
+      counts.size === counted.size && [...counts].every(([name, n]) => counted.get(name) === n)
+    );
   }
 
   #add(settings: ReplicaSettings): void {

@@ -4,6 +4,7 @@ import type { ForeignEngine } from "../protocol/engine-kind.ts";
 import type { EngineSignals } from "../protocol/engine-signals.ts";
 import type { ReplicaId } from "../protocol/ids.ts";
 import type { HealthOptions, ReplicaHealthState } from "./health.ts";
+import type { ListedNames } from "./listed-names.ts";
 import type { PrefillBacklogState } from "./prefill-backlog.ts";
 import type { PrefixIndexState } from "./prefix-index.ts";
 import { newPrefixIndexState } from "./prefix-index.ts";
@@ -57,6 +58,8 @@ export interface PlainServer {
 export interface ReplicaOptions {
   readonly health?: Partial<HealthOptions>;
   readonly prefixKeysMax?: number;
+  /** Names that replicas of its pool list; absent: it is alone. */
+  readonly listedNames?: ListedNames;
   /** False leaves out of the load what was sent since the report, to show what that is for. */
   readonly countsLedger?: boolean;
 }

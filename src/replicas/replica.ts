@@ -24,9 +24,7 @@ import { UpstreamQuota } from "./upstream-quota.ts";
 import { ServedModels } from "./served-models.ts";
 import type { PredictedDuration } from "./speed-factor.ts";
 
-/**
- * What we believe of one engine: its last report carried forward to the present, plus what we sent since.
- */
+/** What we believe of one engine: its last report carried forward to the present, plus what we sent since. */
 export class Replica {
   readonly state: ReplicaState;
   readonly health: ReplicaHealth;
@@ -52,7 +50,7 @@ export class Replica {
     this.health = new ReplicaHealth({ ...options.health, ...settings.health }, state.health);
     this.prefixes = new PrefixIndex(options.prefixKeysMax, state.prefixes);
     this.quota = new UpstreamQuota(state.quota);
-    this.models = new ServedModels(state);
+    this.models = new ServedModels(state, options.listedNames);
     this.#residents = new Residents(state.residents);
     this.#loads = new LoadView(state, this.#residents, options.countsLedger ?? true);
   }
@@ -145,11 +143,12 @@ export class Replica {
 
   /** Follows the configuration. Another URL is another process, which has to say hello first. */
   configure(settings: ReplicaSettings): void {
-    const isOfAnotherKind = (settings.plain === undefined) !== (this.plain === undefined);
-    if (isOfAnotherKind) this.#forgetHello();
-    if (settings.endpointUrl !== this.endpointUrl) this.disconnect();
+    if ((settings.plain === undefined) !== (this.plain === undefined)) this.#forgetHello();
+    const isMoved = settings.endpointUrl !== this.endpointUrl;
+    if (isMoved) this.disconnect();
     this.state.settings = settings;
     this.state.isRemoved = false;
+    this.models.follow({ isMoved });
     this.health.configure({ ...this.#healthOptions, ...settings.health });
     this.#loads.changed();
   }
@@ -157,6 +156,7 @@ export class Replica {
   /** Takes the replica out of service; what runs there may finish. It would have to report anew. */
   remove(): void {
     this.state.isRemoved = true;
+    this.models.count();
     this.prefixes.forget();
     this.#forgetReport();
     this.disconnect();
@@ -220,9 +220,9 @@ export class Replica {
    */
   told(said: EngineSignals, nowMs: number): void {
     if (this.plain === undefined) return;
-    const { models, ...signals } = said;
+    const { models, answersAnyName, ...signals } = said;
     this.state.signals = { said: signals, atMs: nowMs };
-    if (models !== undefined) this.models.told(models, nowMs);
+    if (models !== undefined) this.models.told(models, nowMs, answersAnyName);
     const requests = (said.running ?? 0) + (said.queued ?? 0);
     this.state.strangers = Math.max(0, requests - this.outstanding);
     this.#loads.changed();
@@ -274,6 +274,7 @@ export class Replica {
     this.health.checkInvariants();
     this.prefixes.checkInvariants();
     this.quota.checkInvariants();
+    this.models.checkInvariants();
     const { strangers, missing, releasedKvTokens } = this.state;
     assert(strangers >= 0 && missing >= 0, "nobody holds a negative slot");
     assert(missing <= this.#residents.reported.requests, "only what was reported can be missing");

@@ -64,6 +64,10 @@ describe("sluice doctor", () => {
     expect(stdout).toContain("  model    meta-llama/Llama-3.1-8B-Instruct, context 32768\n");
     expect(stdout).toContain("  adapter  sql-lora, of meta-llama/Llama-3.1-8B-Instruct\n");
     expect(stdout).toContain("  yes      says which models and adapters it serves\n");
+    const loose = await doctor({ "/v1/models": { data: [{ id: "a", owned_by: "tensorrt_llm" }] } });
+    expect(loose.stdout).toContain(
+      "  yes      says which models it serves, and answers whichever name it is asked by\n",
+    );
   });
 
   test("tells which engine it is and what it says of itself, and writes the configuration", async () => {

@@ -40,6 +40,7 @@ const vllmList = (...adapters: readonly string[]) =>
       ...adapters.map((id) => ({ id, object: "model", owned_by: "vllm", root: id, parent: BASE })),
     ],
   });
+const listing = (id: string) => jsonAnswer({ object: "list", data: [{ id, object: "model" }] });
 const NOT_FOUND = refusal(404, {
   error: {
     message: `The model \`${LORA}\` does not exist.`,
@@ -122,6 +123,48 @@ describe("a pool whose servers say which models they have", () => {
       await becomesIdle(gateway);
       const { replicas } = await gateway.poolStatus();
       expect(replicas.map(({ health }) => health)).toEqual(["healthy", "healthy"]);
+    },
+  );
+
+  test.each(["sglang", "trtllm", "tgi"] as const)(
+    "never asks a %s, which answers any name, for what only another one lists",
+    async (engine) => {
+      const gateway = await aPoolOf(engine);
+      await gateway.upstream.saysOfItself({
+        ...wellProbes(engine),
+        "0/v1/models": listing(BASE),
+        "1/v1/models": listing(LORA),
+      });
+      await gateway.upstream.answerWith(streamThatGoesOn(["a"], HANG), wholeAnswer("b"));
+      const release = await hold(gateway);
+      for (let index = 0; index < 3; index++) expect((await askLora(gateway)).status).toBe(200);
+      expect(await addressesOf(gateway)).toEqual([1, 1, 1]);
+      release();
+      await becomesIdle(gateway);
+    },
+  );
+
+  test.each([
+    [
+      "sglang",
+      {
+        object: "error",
+        message: "The following requested LoRA adapters are not loaded: {'sql-lora'}",
+        type: "BadRequestError",
+        param: null,
+        code: 400,
+      },
+    ],
+    ["trtllm", { detail: `Unknown model: ${LORA}` }],
+  ] as const)(
+    "goes on elsewhere where a %s says by 400 that it lacks the adapter",
+    async (engine, body) => {
+      const gateway = await aPoolOf(engine);
+      await gateway.upstream.saysOfItself(wellProbes(engine));
+      await gateway.upstream.answerWith(refusal(400, body), wholeAnswer("b"));
+      for (let index = 0; index < 2; index++) expect((await askLora(gateway)).status).toBe(200);
+      const [first, ...others] = await addressesOf(gateway);
+      expect(others).toEqual(Array(2).fill(first === 0 ? 1 : 0));
     },
   );
 

@@ -201,6 +201,19 @@ vllm:kv_cache_usage_perc 1.5`);
     expect(ADAPTERS[engine].isOverload?.({ status, message }) ?? false).toBe(isFull);
   });
 
+  test.each([
+    ["sglang", 400, "the following requested lora adapters are not loaded: {'sql'}", true],
+    ["sglang", 400, "the input is longer than the model's context", false],
+    ["trtllm", 400, "unknown model: llama", true],
+    ["trtllm", 400, "unknown lora: sql; for model: llama", true],
+    ["trtllm", 400, "an unknown model was named in the prompt", false],
+  ] as const)(
+    "of %s tells by %i '%s' whether it lacks the model",
+    (engine, status, message, lacks) => {
+      expect(ADAPTERS[engine].lacksModel?.({ status, message })).toBe(lacks);
+    },
+  );
+
   test("tells the namespace of a tenant's KV to those that keep namespaces apart", () => {
     const told = FOREIGN_ENGINES.filter((engine) => ADAPTERS[engine].keepsNamespaces);
     expect(told).toEqual(["vllm", "sglang", "dynamo"]);

@@ -76,6 +76,58 @@ const TOLD: readonly [ForeignEngine, string, object, readonly string[]][] = [
     },
     ["ggml-org/gemma-3-4b-it-GGUF:Q4_K_M", "local"],
   ],
+  [
+    "sglang",
+    "/v1/models",
+    {
+      object: "list",
+      data: [
+        {
+          id: "meta-llama/Llama-3.1-8B-Instruct",
+          object: "model",
+          owned_by: "sglang",
+          root: "meta-llama/Llama-3.1-8B-Instruct",
+          parent: null,
+          max_model_len: 131_072,
+        },
+        {
+          id: "sql-lora",
+          object: "model",
+          owned_by: "sglang",
+          root: "/models/sql-lora",
+          parent: "meta-llama/Llama-3.1-8B-Instruct",
+          max_model_len: null,
+        },
+      ],
+    },
+    // By its own name alone an adapter's base model would answer.
+    ["meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct:sql-lora"],
+  ],
+  [
+    "trtllm",
+    "/v1/models",
+    {
+      object: "list",
+      data: [{ id: "TinyLlama-1.1B-Chat-v1.0", object: "model", owned_by: "tensorrt_llm" }],
+    },
+    ["TinyLlama-1.1B-Chat-v1.0"],
+  ],
+  [
+    "tgi",
+    "/v1/models",
+    {
+      object: "list",
+      data: [
+        {
+          id: "mistralai/Mistral-7B",
+          object: "model",
+          created: 0,
+          owned_by: "mistralai/Mistral-7B",
+        },
+      ],
+    },
+    ["mistralai/Mistral-7B"],
+  ],
 ];
 
 describe("the names by which a server says it serves models", () => {
@@ -84,9 +136,11 @@ describe("the names by which a server says it serves models", () => {
     expect(namesBy(engine, body)).toEqual(names);
   });
 
-  test("are not asked of those that answer whichever name they are asked by", () => {
+  test("are asked of all that list them; those that answer any name are known to do so", () => {
     const silent = FOREIGN_ENGINES.filter((engine) => ADAPTERS[engine].models === undefined);
-    expect(silent).toEqual(["sglang", "trtllm", "tgi", "openai"]);
+    expect(silent).toEqual(["openai"]);
+    const anyName = FOREIGN_ENGINES.filter((engine) => ADAPTERS[engine].models?.answersAnyName);
+    expect(anyName).toEqual(["sglang", "trtllm", "tgi"]);
   });
 
   test("are unknown of a llama.cpp with one model, which takes any name for it", () => {
@@ -94,7 +148,7 @@ describe("the names by which a server says it serves models", () => {
     expect(namesBy("llamacpp", body)).toBeUndefined();
   });
 
-  test.each(["vllm", "dynamo", "ollama", "llamacpp"] as const)(
+  test.each(["vllm", "dynamo", "ollama", "llamacpp", "sglang", "trtllm", "tgi"] as const)(
     "are unknown, and not none, where %s answers with anything else",
     (engine) => {
       for (const body of ["", "<html>", "null", "[]", { data: [] }, { models: [] }, { data: {} }]) {

@@ -167,4 +167,32 @@ describe("a pool whose replicas have different models", () => {
     const base = new Set(Array.from({ length: 8 }, () => wentTo(pool, "base", 4)));
     expect(base.size).toBe(2);
   });
+
+  test("sends it where it is listed of those that answer any name, also after a change of the configuration", () => {
+    const pool = aPoolWith([undefined, undefined, undefined]);
+    pool.told(replicaIdOf(0), { models: ["llama"], answersAnyName: true }, 0);
+    pool.told(replicaIdOf(1), { models: ["qwen"], answersAnyName: true }, 0);
+    pool.told(replicaIdOf(2), { models: ["qwen"], answersAnyName: true }, 0);
+    const chosen = Array.from({ length: 6 }, () => wentTo(pool, "llama", 1));
+    expect(chosen).toEqual(Array(6).fill(replicaIdOf(0)));
+    // By another name any of them may be meant, and these have less to do.
+    const anywhere = Array.from({ length: 6 }, () => wentTo(pool, "default", 1));
+    expect(new Set(anywhere)).toEqual(new Set([replicaIdOf(1), replicaIdOf(2)]));
+    // Nobody else answers for a model that is away, however long.
+    const away = { excludedReplicaIds: [replicaIdOf(0)] };
+    expect(offered(pool, "llama", 10 * MODELS_AGE_MS_MAX, away).dispatch).toBeUndefined();
+    // Once it has left the pool, nobody lists it any more.
+    const live = aLivePool(3, { requestsMax: 100 });
+    pool.configure({ ...live, engine: "vllm", replicas: live.replicas.slice(1) }, 1);
+    pool.checkInvariants();
+    expect(wentTo(pool, "llama", 2)).not.toBe(replicaIdOf(0));
+    // A server at another address has said nothing yet.
+    const [, moved, third] = live.replicas;
+    if (moved === undefined || third === undefined) throw new Error("There are three replicas");
+    const replicas = [{ ...moved, endpointUrl: "http://127.0.0.1:9999" }, third];
+    pool.configure({ ...live, engine: "vllm", replicas }, 3);
+    pool.checkInvariants();
+    const qwens = Array.from({ length: 12 }, () => wentTo(pool, "qwen", 4));
+    expect(new Set(qwens)).toEqual(new Set([replicaIdOf(1), replicaIdOf(2)]));
+  });
 });

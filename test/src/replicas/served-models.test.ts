@@ -1,5 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { ListedNames } from "../../../src/replicas/listed-names.ts";
 import type { ServedModelsState } from "../../../src/replicas/served-models.ts";
 import {
   MODELS_AGE_MS_MAX,
@@ -10,7 +11,8 @@ import {
 function served(models?: readonly string[]) {
   const state: ServedModelsState = { refused: new Map() };
   const settings = models === undefined ? {} : { models };
-  return { state, models: new ServedModels({ settings, models: state }) };
+  const source = { settings, isRemoved: false, models: state };
+  return { state, models: new ServedModels(source) };
 }
 
 describe("ServedModels", () => {
@@ -85,5 +87,63 @@ describe("ServedModels", () => {
         expect(models.has("toString", 0)).toBe(all.some((n) => n.toLowerCase() === "tostring"));
       }),
     );
+  });
+});
+
+/** Servers of one pool that answer whichever name they are asked by, and what each says it is. */
+function answeringAnyName(...lists: readonly (readonly string[] | undefined)[]) {
+  const listed = new ListedNames();
+  return lists.map((names) => {
+    const source = { settings: {}, isRemoved: false, models: { refused: new Map() } };
+    const models = new ServedModels(source, listed);
+    if (names !== undefined) models.told(names, 0, true);
+    return { source, models };
+  });
+}
+
+const whoHas = (all: ReturnType<typeof answeringAnyName>, name: string, nowMs = 0) =>
+  all.map(({ models }) => models.has(name, nowMs));
+
+describe("ServedModels of a server that answers whichever name it is asked by", () => {
+  test("has what it lists, and not what only another one lists: it would answer for the wrong model", () => {
+    const all = answeringAnyName(["llama"], ["Qwen"]);
+    expect(whoHas(all, "LLAMA")).toEqual([true, false]);
+    expect(whoHas(all, "qwen")).toEqual([false, true]);
+  });
+
+  test("has what nobody lists: that may be its model's other name", () => {
+    expect(whoHas(answeringAnyName(["llama"], ["qwen"]), "tgi")).toEqual([true, true]);
+  });
+
+  test("is held to it however long ago it was said, as its neighbours are: nobody would refuse", () => {
+    const all = answeringAnyName(["llama"], ["qwen"]);
+    expect(whoHas(all, "qwen", 100 * MODELS_AGE_MS_MAX)).toEqual([false, true]);
+  });
+
+  test("has what it has not been heard to lack, and what is gone from where it was listed", () => {
+    const all = answeringAnyName(["llama"], undefined);
+    expect(whoHas(all, "llama")).toEqual([true, true]);
+    const [first, second] = answeringAnyName(["llama"], ["qwen"]);
+    if (first === undefined || second === undefined) throw new Error("There are two");
+    second.models.follow({ isMoved: true });
+    expect(first.models.has("qwen", 0)).toBe(true);
+    second.models.told(["qwen"], 0, true);
+    expect(first.models.has("qwen", 0)).toBe(false);
+    second.source.isRemoved = true;
+    second.models.count();
+    expect(first.models.has("qwen", 0)).toBe(true);
+  });
+
+  test("heeds what the configuration lists of a neighbour", () => {
+    const listed = new ListedNames();
+    const models = { refused: new Map() };
+    const configured = { settings: { models: ["Qwen"] }, isRemoved: false, models };
+    new ServedModels(configured, listed).checkInvariants();
+    const other = new ServedModels(
+      { settings: {}, isRemoved: false, models: { refused: new Map() } },
+      listed,
+    );
+    other.told(["llama"], 0, true);
+    expect(other.has("Qwen", 0)).toBe(false);
   });
 });
