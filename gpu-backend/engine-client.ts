@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { Worker } from "node:worker_threads";
+import { type MessagePort, Worker } from "node:worker_threads";
 import { attendedPairsOf } from "../src/step-cost/step-model.ts";
 import { monotonicNowMs } from "./clock.ts";
 import type { MemoryPlan } from "./engine/executor/memory-plan.ts";
@@ -24,6 +24,8 @@ export type EngineCondition = "loading" | "serving" | "draining" | "failed" | "c
 
 export interface EngineClientOptions {
   readonly thread: EngineThreadOptions;
+  /** The thread's end of the port by which KV comes and goes. */
+  readonly kvPort?: MessagePort;
   /** A step that runs longer is taken for one that never ends. */
   readonly stepMsMax?: number;
   /** The program of the thread. */
@@ -92,8 +94,10 @@ export class EngineClient {
     this.#onNote = options.onNote ?? (() => {});
 
     const watchMemory = createStepWatchMemory();
-    const workerData: EngineThreadInput = { options: options.thread, watchMemory };
-    this.#thread = new Worker(options.threadUrl ?? THREAD_URL, { workerData, stdout: true });
+    const { kvPort, threadUrl = THREAD_URL } = options;
+    const workerData: EngineThreadInput = { options: options.thread, watchMemory, kvPort };
+    const transferList = kvPort === undefined ? [] : [kvPort];
+    this.#thread = new Worker(threadUrl, { workerData, transferList, stdout: true });
     // Standard output is the log, line by line JSON; what a runtime has to say is none.
     this.#thread.stdout.pipe(process.stderr, { end: false });
     this.#thread.on("message", (message: EngineMessage) => this.#hear(message));

@@ -16,6 +16,7 @@ import { type TokenBytes, tokenBytesOf } from "./engine/tokenizer/token-bytes.ts
 import { readTokenizerFile } from "./engine/tokenizer/tokenizer-files.ts";
 import { urgencyOf } from "./engine/urgency.ts";
 import { hashBlock } from "./hash-block.ts";
+import { exchangeKv, openPeers } from "./kv-peers/exchange-kv.ts";
 import { type KvTiers, NO_TIERS, type TierStatistics } from "./kv-tiers/kv-tiers.ts";
 import { openKvTiers } from "./kv-tiers/open-kv-tiers.ts";
 import { StepLoop } from "./step-loop.ts";
@@ -47,7 +48,7 @@ try {
 }
 
 /** Loads the model, says so, then serves until the runtime breaks or the thread is ended. */
-async function serve({ options, watchMemory }: EngineThreadInput): Promise<never> {
+async function serve({ options, watchMemory, kvPort }: EngineThreadInput): Promise<never> {
   const loaded = await load(options);
   const { executor } = loaded;
   const draftModel = await loadDraftModel(options, {
@@ -55,14 +56,17 @@ async function serve({ options, watchMemory }: EngineThreadInput): Promise<never
     tokenBytes: loaded.tokenBytes,
   });
   const meter = new StepMeter(await warmUp(executor, monotonicNowMs));
+  const peers = openPeers(options.kvPeers, { executor, kvPort, onFault: tellOperator });
   const kvTier =
     options.kvTiers &&
     openKvTiers(options.kvTiers, executor, {
       nowMs: monotonicNowMs,
+      peers,
       onArrived: (id) => loop.kvArrived(id),
       onFault: (fault) => tellOperator(`The KV tier on disk is given up: ${fault}`),
     });
   const engine = new Engine(engineOptionsOf(options, { executor, meter, draftModel, kvTier }));
+  if (kvPort !== undefined) exchangeKv(kvPort, { executor, peers, leases: engine.kvLeases });
   let submissions = 0;
   const snapshot = () => {
     const { stepRetries } = loop;
@@ -258,6 +262,7 @@ function snapshotOf(
     prefixLoadedTokens: counters.prefix.loadedTokens,
     preemptions: counters.preemptions,
     drafts: counters.drafts,
+    leases: { openLeases: engine.kvLeases.count, endedEarly: engine.kvLeases.endedEarly },
   };
 }
 

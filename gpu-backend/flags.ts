@@ -70,6 +70,10 @@ export const FLAGS: Readonly<Record<string, Flag>> = {
     help: "folder for what requests have computed, found again after a restart; of this engine alone, with --kv-host-mib",
   },
   "kv-disk-mib": { argument: "N", help: "what may be in that folder", default: "1024" },
+  "kv-peers": {
+    argument: "URL,…",
+    help: "engines of the same model that KV may be fetched from where the gateway says they have it; with --kv-host-mib",
+  },
   isolation: {
     argument: "borrow|strict",
     help: "whether a tenant may use what others leave of their shares",

@@ -8,6 +8,7 @@ import { type ReportedState, toReportedState } from "./engine/reported-load.ts";
 import { loadChatTemplate } from "./engine/tokenizer/chat-template.ts";
 import { loadTokenizer, type Tokenizer } from "./engine/tokenizer/tokenizer.ts";
 import { EngineClient } from "./engine-client.ts";
+import { type KvService, openKvService } from "./kv-peers/kv-service.ts";
 import type { Log } from "./log.ts";
 import { PromptEncoder } from "./prompt-encoder.ts";
 import { createApp } from "./server/app.ts";
@@ -49,13 +50,8 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
   let servedModel: ServedModel | undefined;
   let link: ReportLink | undefined;
   const prefixFeed = new PrefixFeed();
-  const engine = new EngineClient({
-    thread: threadOptionsOf(settings),
-    onPlan: (plan) => log("info", "memory-plan", { ...plan }),
-    onChange: () => link?.changed(),
-    onPrefixChanges: (changes) => prefixFeed.apply(changes),
-    onNote: (note) => log("warn", "note", { note }),
-  });
+  const kv = settings.secret === undefined ? undefined : openKvService(settings.secret);
+  const engine = openEngine(settings, { kv, prefixFeed, log, onChange: () => link?.changed() });
   const dispatches = new DispatchTracker();
   const app = createApp({
     engine,
@@ -66,6 +62,7 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
     metrics: createEngineMetrics(() => engine.load),
     dispatches,
     endedRequests: new EndedRequests(),
+    kvLender: kv?.lender,
     log,
   });
   let listener: Listener | undefined;
@@ -89,6 +86,7 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
     }
     logReady(log, settings, facts, { url: listener.url, readyMs: monotonicNowMs() - startedAtMs });
   } catch (error) {
+    kv?.close();
     await engine.close("The engine did not start");
     await listener?.close(0);
     throw error;
@@ -98,9 +96,32 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
     url: listener.url,
     broken: engine.ended.then((reason) => reason ?? new Promise<never>(() => {})),
     stop: () =>
-      (stopping ??= stop({ settings, engine, link, listener, prompts: servedModel?.prompts })),
-    halt: () => engine.close("The engine is stopped at once"),
+      (stopping ??= stop({ settings, engine, kv, link, listener, prompts: servedModel?.prompts })),
+    halt: () => {
+      kv?.close();
+      return engine.close("The engine is stopped at once");
+    },
   };
+}
+
+function openEngine(
+  settings: Settings,
+  parts: {
+    readonly kv: KvService | undefined;
+    readonly prefixFeed: PrefixFeed;
+    readonly log: Log;
+    readonly onChange: () => void;
+  },
+): EngineClient {
+  const { kv, prefixFeed, log, onChange } = parts;
+  return new EngineClient({
+    thread: threadOptionsOf(settings),
+    ...(kv !== undefined && { kvPort: kv.enginePort }),
+    onPlan: (plan) => log("info", "memory-plan", { ...plan }),
+    onChange,
+    onPrefixChanges: (changes) => prefixFeed.apply(changes),
+    onNote: (note) => log("warn", "note", { note }),
+  });
 }
 
 /** Field by field, since the settings also hold the secret, which is no business of the thread. */
@@ -119,6 +140,7 @@ function threadOptionsOf(settings: Settings): EngineThreadOptions {
     scheduling: settings.scheduling,
     speculating: settings.speculating,
     kvTiers: settings.kvTiers,
+    kvPeers: settings.kvPeers,
   };
 }
 
@@ -223,14 +245,16 @@ function logReady(
 async function stop(parts: {
   readonly settings: Settings;
   readonly engine: EngineClient;
+  readonly kv: KvService | undefined;
   readonly prompts: PromptEncoder | undefined;
   readonly link: ReportLink | undefined;
   readonly listener: Listener;
 }): Promise<void> {
-  const { settings, engine, prompts, link, listener } = parts;
+  const { settings, engine, kv, prompts, link, listener } = parts;
   engine.drain();
   await Promise.race([engine.whenIdle(), setTimeout(settings.drainMs, undefined, { ref: false })]);
   link?.close();
+  kv?.close();
   await Promise.all([engine.close("The engine is shutting down"), prompts?.close()]);
   await listener.close(CLOSE_GRACE_MS);
 }

@@ -6,6 +6,8 @@ import { refusalOf, RUNTIME_CHOICES } from "./engine/executor/runtime-choice.ts"
 import type { Scheduling } from "./engine/scheduling.ts";
 import { SPECULATION_MODES, type Speculating } from "./engine/speculation/speculating.ts";
 import type { KvTierSettings } from "./kv-tiers/open-kv-tiers.ts";
+import { withoutSlash } from "./server/engine-headers.ts";
+import { problemsOfKv } from "./kv-flag-problems.ts";
 import { FLAGS, helpText, SECRET_VARIABLE } from "./flags.ts";
 import { type LocatedModel, locateModel } from "./model-store/hub-cache.ts";
 import type { GivenFlags } from "./read-flags.ts";
@@ -33,6 +35,8 @@ export interface Settings {
   readonly speculating: Speculating;
   /** Absent: what the KV pool evicts is gone. */
   readonly kvTiers: KvTierSettings | undefined;
+  /** Engines that KV may be fetched from, each as the gateway names it. */
+  readonly kvPeers: readonly string[];
   readonly poolUrl: string | undefined;
   /** Absent: the address that the engine listens on. */
   readonly advertiseUrl: string | undefined;
@@ -52,6 +56,8 @@ const SECRET_CHARACTERS_MIN = 16;
 /** The attention kernel works on so many positions at a time. */
 const BLOCK_TOKENS_STEP = 16;
 const MIB = 2 ** 20;
+/** As many as a pool has replicas. */
+const KV_PEERS_MAX = 128;
 /** The folder of the model that comes with the engine. */
 export const BUNDLED_MODEL = fileURLToPath(new URL("./models/sluice-tiny", import.meta.url));
 /** The folder of its draft model. */
@@ -68,6 +74,12 @@ const integer = (min: number, max: number) => {
 
 const urlOf = (protocol: RegExp, expected: string) =>
   z.url({ protocol, error: expected }).max(512, `${expected}, of at most 512 characters`);
+
+const urlListOf = (protocol: RegExp, expected: string) =>
+  z
+    .string()
+    .transform((text) => text.split(","))
+    .pipe(z.array(urlOf(protocol, expected)).max(KV_PEERS_MAX, `at most ${KV_PEERS_MAX} of them`));
 
 /** The text of each flag to its value; a message completes the sentence "expected …". */
 const FlagValues = z.object({
@@ -92,6 +104,10 @@ const FlagValues = z.object({
   "kv-host-mib": integer(0, 1_000_000),
   "kv-disk": z.string().min(1, "a folder").optional(),
   "kv-disk-mib": integer(1, 10_000_000),
+  "kv-peers": urlListOf(
+    /^https?$/,
+    "URLs such as http://HOST:PORT, with commas between them",
+  ).default([]),
   speculation: z.enum(SPECULATION_MODES, "off, lookup, draft or auto"),
   "draft-model": z.string().min(1, "a directory").optional(),
   "max-draft-tokens": integer(1, 64),
@@ -145,6 +161,7 @@ function problemsOfSecret(
         ? []
         : [`--host ${texts["host"]} is reachable by others`]),
       ...(texts["pool-url"] === undefined ? [] : ["--pool-url needs it to be let in"]),
+      ...(texts["kv-peers"] === undefined ? [] : ["--kv-peers needs it to be let in there"]),
     ];
     return reasons.map(
       (reason) => `${SECRET_VARIABLE}: expected in the environment, since ${reason}`,
@@ -166,8 +183,9 @@ function isBundled(model: string | undefined): boolean {
   return model === undefined || resolve(model) === BUNDLED_MODEL;
 }
 
-function problemsTogether({ texts, given, switches }: GivenFlags): string[] {
-  const problems: string[] = [];
+function problemsTogether(flags: GivenFlags): string[] {
+  const { texts, switches } = flags;
+  const problems = problemsOfKv(flags);
   if (switches.has("no-chunked-prefill") && switches.has("keep-tbt")) {
     problems.push(
       "--keep-tbt: expected without --no-chunked-prefill, since it cuts prompts to fit",
@@ -178,21 +196,6 @@ function problemsTogether({ texts, given, switches }: GivenFlags): string[] {
   if (Number(batchTokens) < Number(sequences)) {
     problems.push(
       `--max-batch-tokens: expected at least --max-sequences (${sequences}), found "${batchTokens}"`,
-    );
-  }
-  const { "kv-blocks": blocks, "kv-shares": shares = "" } = texts;
-  if (blocks !== undefined && Number(blocks) < Number(shares)) {
-    problems.push(`--kv-blocks: expected at least --kv-shares (${shares}), found "${blocks}"`);
-  }
-  if (texts["kv-disk"] !== undefined && texts["kv-host-mib"] === "0") {
-    problems.push("--kv-disk: expected with --kv-host-mib, through which all of it comes back");
-  }
-  if (given.has("kv-disk-mib") && texts["kv-disk"] === undefined) {
-    problems.push("--kv-disk-mib: expected with --kv-disk, the folder that it bounds");
-  }
-  if (switches.has("no-prefix-cache") && texts["kv-host-mib"] !== "0") {
-    problems.push(
-      "--kv-host-mib: expected without --no-prefix-cache, since nothing is found there",
     );
   }
   const { speculation, model, "draft-model": draftModel } = texts;
@@ -259,6 +262,7 @@ function toSettings(
       draftModelDirectory: draftDirectoryOf(values),
     },
     kvTiers: kvTiersOf(values),
+    kvPeers: values["kv-peers"].map(withoutSlash),
     poolUrl: values["pool-url"],
     advertiseUrl: values["advertise-url"],
     drainMs: values["drain-ms"],

@@ -1,3 +1,4 @@
+import type { MessagePort } from "node:worker_threads";
 import type { EngineLoad } from "./engine/engine-load.ts";
 import type { MemoryPlan } from "./engine/executor/memory-plan.ts";
 import type { RuntimeChoice } from "./engine/executor/runtime-choice.ts";
@@ -28,6 +29,8 @@ export interface EngineThreadOptions {
   readonly speculating: Speculating;
   /** Absent: what the KV pool evicts is gone. */
   readonly kvTiers?: KvTierSettings | undefined;
+  /** Engines that may be asked for KV, none unless given; with `kvTiers` alone. */
+  readonly kvPeers?: readonly string[];
 }
 
 /** All that the engine thread is given at its start. */
@@ -35,6 +38,8 @@ export interface EngineThreadInput {
   readonly options: EngineThreadOptions;
   /** Where the thread counts its steps, see `StepWatch`. */
   readonly watchMemory: SharedArrayBuffer;
+  /** By which KV comes from other engines and goes to them; absent: none does. */
+  readonly kvPort?: MessagePort | undefined;
 }
 
 /** What the engine thread found when it had loaded the model. */
@@ -73,6 +78,14 @@ export interface EngineSnapshot extends EngineLoad, StepMeasurements {
   /** Of the tokens that were hit, those loaded from below the pool. */
   readonly prefixLoadedTokens: number;
   readonly tiers: TierStatistics;
+  readonly leases: LeaseStatistics;
+}
+
+/** Blocks that other engines are copying. */
+interface LeaseStatistics {
+  readonly openLeases: number;
+  /** Not renewed in time, or in the way of what runs here. */
+  readonly endedEarly: number;
 }
 
 /** From the main thread to the engine thread. */

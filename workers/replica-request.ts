@@ -138,6 +138,7 @@ function ownHeaders(call: Call, dispatch: Dispatch, settings: Settings): Record<
     }),
     ...(tbtMs < Infinity && { [ENGINE_HEADERS.tbtMs]: String(tbtMs) }),
     ...(call.isContinuable && { [ENGINE_HEADERS.tellTokens]: "1" }),
+    ...(dispatch.kvPeerUrl !== undefined && { [ENGINE_HEADERS.kvPeer]: dispatch.kvPeerUrl }),
     [ENGINE_HEADERS.dispatch]: dispatch.dispatch,
   };
 }

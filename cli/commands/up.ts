@@ -36,6 +36,8 @@ import { planStack, REPLICAS_MAX } from "../stack/stack-plan.ts";
 import { PACKAGE_ROOT } from "../wrangler.ts";
 
 const DEFAULT_FILE = "sluice.local.yaml";
+/** As an engine takes it. */
+const KV_HOST_MIB_MAX = 1_000_000;
 const RUNTIMES = ["auto", "wasm", "node", "webgpu"] as const;
 
 const FLAGS = z.object({
@@ -58,6 +60,10 @@ const FLAGS = z.object({
       meaning:
         "What runs the models (auto: onnxruntime-node where it is installed; webgpu needs f32)",
     }),
+  "kv-host-mib": wholeNumber(0, KV_HOST_MIB_MAX).default(0).register(FLAG_HELP, {
+    valueName: "N",
+    meaning: "Memory of each engine for KV that its pool evicts or that others have computed (0)",
+  }),
   model: z.string().min(1, "Expected a folder or ORG/NAME").optional().register(FLAG_HELP, {
     valueName: "DIR|ORG/NAME",
     meaning: "Model that the engines load: a folder, or what was pulled (the bundled sluice-tiny)",
@@ -137,6 +143,7 @@ async function runToTheEnd(
     engineOptions: {
       precision: flags.precision,
       runtime: flags.runtime,
+      kvHostMib: flags["kv-host-mib"],
       modelFolder,
       buildFolder,
     },

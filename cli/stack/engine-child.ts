@@ -8,6 +8,8 @@ import type { EnginePlan } from "./stack-plan.ts";
 export interface EngineOptions {
   readonly precision: string;
   readonly runtime: string;
+  /** Host memory of each for KV below its pool, by which it also comes from the others; 0: none does. */
+  readonly kvHostMib: number;
   /** Absolute; absent: the engine's own bundled model. */
   readonly modelFolder: string | undefined;
   /** Absolute; holds the engine's programs, compiled. */
@@ -26,6 +28,7 @@ const EXIT_AFTER_DRAIN_MS = 3000;
 export function planEngineChild(
   plan: EnginePlan,
   options: EngineOptions,
+  engines: readonly EnginePlan[] = [plan],
 ): Omit<ChildPlan, "onLine"> {
   const flags = {
     "--model-name": plan.upstreamModel,
@@ -37,6 +40,7 @@ export function planEngineChild(
     "--advertise-url": plan.endpointUrl,
     "--drain-ms": String(DRAIN_MS),
     ...(options.modelFolder === undefined ? {} : { "--model": options.modelFolder }),
+    ...kvFlags(plan, options, engines),
   };
   return {
     command: [
@@ -55,6 +59,21 @@ export function planEngineChild(
       SLUICE_REPLICA_SECRET: options.replicaSecret,
     },
     stopGraceMs: DRAIN_MS + EXIT_AFTER_DRAIN_MS,
+  };
+}
+
+/** KV comes from the engines of the same pool alone: others may have another model. */
+function kvFlags(
+  { poolId, endpointUrl }: EnginePlan,
+  { kvHostMib }: EngineOptions,
+  engines: readonly EnginePlan[],
+): Record<string, string> {
+  if (kvHostMib === 0) return {};
+  const peers = engines.filter((other) => other.poolId === poolId);
+  const urls = peers.map((peer) => peer.endpointUrl).filter((url) => url !== endpointUrl);
+  return {
+    "--kv-host-mib": String(kvHostMib),
+    ...(urls.length > 0 && { "--kv-peers": urls.join(",") }),
   };
 }
 

@@ -30,7 +30,7 @@ export interface StackWiring {
   readonly secrets: Secrets;
   readonly engineOptions: Pick<
     EngineOptions,
-    "precision" | "runtime" | "modelFolder" | "buildFolder"
+    "precision" | "runtime" | "kvHostMib" | "modelFolder" | "buildFolder"
   >;
   readonly report: (event: StackEvent) => void;
   /** Receives what the parts write: the part's name and the line. */
@@ -145,7 +145,7 @@ function startEngines(wiring: StackWiring, lose: Lose): readonly EngineSuperviso
     const engine = new EngineSupervisor({
       plan,
       portNeed: wiring.toPortNeed(plan),
-      childPlan: planEngineChild(plan, options),
+      childPlan: planEngineChild(plan, options, wiring.plan.engines),
       report: wiring.report,
       onLine: (line) => wiring.onLine(plan.name, line),
     });

@@ -4,10 +4,12 @@ import { checkGenerateRequest } from "./check-generate-request.ts";
 import { type EngineCounters, EventCounter } from "./engine-counters.ts";
 import { type EngineLoad, measureLoad } from "./engine-load.ts";
 import type { EngineOptions } from "./engine-options.ts";
+import { fetchFar } from "./fetch-far.ts";
 import type { FinishReason, GenerateEvent, GenerateRequest } from "./generate-request.ts";
 import { IntakeLimits } from "./intake-limits.ts";
 import type { KvEvent } from "./kv-cache/kv-event-log.ts";
 import type { PrefixChanges } from "./kv-cache/prefix-names.ts";
+import type { KvLeases } from "./kv-cache/kv-leases.ts";
 import { LiveRequests } from "./live-requests.ts";
 import { KvCache } from "./kv-cache/kv-cache.ts";
 import { TierChoice } from "./kv-cache/kv-tier.ts";
@@ -62,6 +64,11 @@ export class Engine {
     });
   }
 
+  /** What other engines copy of the prefix cache. It ends by itself, and before anybody here lacks room. */
+  get kvLeases(): KvLeases {
+    return this.#kvCache.leases;
+  }
+
   /** The longest sequence that is served, prompt and output together. */
   get sequenceTokensMax(): number {
     return this.#limits.sequenceTokensMax;
@@ -95,7 +102,7 @@ export class Engine {
     this.#expectHit(sequence);
     this.#requests.add(sequence);
     this.#scheduler.enqueue(sequence);
-    if (sequence.readsPrefixCache) this.#fetchFar(sequence);
+    fetchFar(sequence, { kvCache: this.#kvCache, kvTier: this.#options.kvTier }, nowMs);
     return [];
   }
 
@@ -149,6 +156,7 @@ export class Engine {
    */
   plan(nowMs: number, spentMs = 0): Plan {
     assert(this.#pendingStep === undefined, "A step is pending: commit it or roll it back first");
+    this.kvLeases.expire(nowMs);
     const events = this.#scheduler.takeLate(nowMs).map((sequence): GenerateEvent => {
       this.#forget(sequence);
       return { kind: "refused", id: sequence.id, reason: "deadline-passed" };
@@ -238,14 +246,6 @@ export class Engine {
       runningIds: new Set(this.#scheduler.running.map((sequence) => sequence.id)),
       batchTokensMax: this.#options.batchTokensMax,
     });
-  }
-
-  /** Lets a sequence wait for what is far below the pool, if that is worth it. */
-  #fetchFar(sequence: Sequence): void {
-    const hashes = this.#kvCache.farHashes(sequence.chain, sequence.knownTokens);
-    if (hashes.length === 0) return;
-    sequence.awaitKv();
-    this.#options.kvTier?.fetch(sequence.id, hashes);
   }
 
   #expectHit(sequence: Sequence): void {

@@ -1,4 +1,5 @@
 import type { PromptChain } from "../../src/protocol/prompt-chain.ts";
+import type { KvPeer } from "./kv-cache/kv-tier.ts";
 
 /** How the next token is chosen; the order of the steps is that of `Sampler.choose`. */
 export interface Sampling {
@@ -92,6 +93,8 @@ export interface GenerateRequest {
    * Nothing brings KV yet, and HTTP does not offer it.
    */
   readonly awaitsKv?: boolean;
+  /** Another engine that has KV of its prompt, as the gateway believes. */
+  readonly kvPeer?: KvPeer;
   /** A request that has not started by then, or too late to be in time, is refused instead of served. */
   readonly firstTokenDeadlineAtMs?: number;
   /** The largest gap between two tokens that was promised. */

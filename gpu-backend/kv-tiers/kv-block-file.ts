@@ -13,14 +13,27 @@ export interface KvVersion {
 }
 
 /** Counts up with what the bytes of a block mean; their element type is in the revision. */
-const LAYOUT = "tiles-1";
+export const KV_LAYOUT = "tiles-1";
 const MAGIC = 0x31764b53;
 const HEADER_BYTES = 12;
 
 /** A short name that differs where anything in the version does. */
 export function versionName({ modelRevision, blockTokens, blockBytes }: KvVersion): string {
-  const text = JSON.stringify([LAYOUT, modelRevision, blockTokens, blockBytes]);
+  const text = JSON.stringify([KV_LAYOUT, modelRevision, blockTokens, blockBytes]);
   return createHash("sha256").update(text).digest("base64url").slice(0, 22);
+}
+
+/** What keeps KV of one version from being of use to an engine of another, in words; `undefined`: nothing. */
+export function describeMismatch(found: KvVersion, own: KvVersion): string | undefined {
+  const parts = [
+    ["modelRevision", "model revision and precision"],
+    ["blockTokens", "tokens of a block"],
+    ["blockBytes", "bytes of a block"],
+  ] as const;
+  const different = parts.filter(([part]) => found[part] !== own[part]);
+  if (different.length === 0) return undefined;
+  const words = different.map(([part, name]) => `${name} ${own[part]}, not ${found[part]}`);
+  return `This engine has KV of ${words.join(", and ")}`;
 }
 
 /** A block as a file: a magic number, its length, its checksum, then the KV. */

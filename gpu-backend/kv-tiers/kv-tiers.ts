@@ -1,5 +1,13 @@
 import type { BlockBytes } from "../engine/executor/executor.ts";
-import type { KvTier, NamedBlock, TierPlace } from "../engine/kv-cache/kv-tier.ts";
+import type {
+  KvPeer,
+  KvTier,
+  NamedBlock,
+  PeerAsk,
+  TierBlocks,
+  TierPlace,
+} from "../engine/kv-cache/kv-tier.ts";
+import { NO_PEERS, type PeerStatistics, type PeerTier } from "../kv-peers/peer-tier.ts";
 import type { DiskTier } from "./disk-tier.ts";
 import { MeasuredCost } from "./measured-cost.ts";
 import type { MemoryTier } from "./memory-tier.ts";
@@ -8,6 +16,8 @@ export interface KvTiersOptions {
   readonly pool: BlockBytes;
   readonly memory: MemoryTier;
   readonly disk?: DiskTier | undefined;
+  /** Other engines, of which a request may name one. */
+  readonly peers?: PeerTier | undefined;
   readonly nowMs: () => number;
   /** Called for each `fetch`, once. */
   readonly onArrived: (id: string) => void;
@@ -20,6 +30,7 @@ export interface TierStatistics {
   readonly loadedBlocks: number;
   /** Blocks that were there and not sound, or could not be read. */
   readonly failedBlocks: number;
+  readonly peers: PeerStatistics;
 }
 
 /** Of an engine that has none. */
@@ -28,6 +39,7 @@ export const NO_TIERS: TierStatistics = {
   diskBytes: 0,
   loadedBlocks: 0,
   failedBlocks: 0,
+  peers: NO_PEERS,
 };
 
 /** Believed of a block until one is loaded: a copy in memory, and a read of a file, as measured on a busy machine. */
@@ -45,7 +57,7 @@ const READS_MAX = 8;
  *
  * What the pool evicts goes to memory, and what comes back leaves it. What a request has computed goes to
  * disk when the request ends, so that a replica which is killed has it again. A disk is only ever read while
- * its request waits.
+ * its request waits, and so is a peer, if the request names one.
  */
 export class KvTiers implements KvTier {
   readonly #options: KvTiersOptions;
@@ -70,6 +82,7 @@ export class KvTiers implements KvTier {
       diskBytes: disk?.byteLength ?? 0,
       loadedBlocks: this.#loadedBlocks,
       failedBlocks: this.#failedBlocks,
+      peers: this.#options.peers?.statistics ?? NO_PEERS,
     };
   }
 
@@ -111,20 +124,31 @@ export class KvTiers implements KvTier {
     };
   }
 
-  fetch(id: string, hashes: readonly string[]): void {
-    const timer = setTimeout(() => this.#arrive(id, timer), FETCH_MS_MAX);
+  mayAsk({ url }: KvPeer): boolean {
+    return this.#options.peers?.mayAsk(url) === true;
+  }
+
+  fetch(id: string, hashes: readonly string[], ask?: PeerAsk): void {
+    const waits: Wait = { giveUp: () => undefined };
+    const timer = setTimeout(() => {
+      waits.giveUp();
+      this.#arrive(id, timer);
+    }, ask?.waitMsMax ?? FETCH_MS_MAX);
     this.#awaited.add(timer);
     // More than memory holds would displace the beginning by the end.
     const fitting = hashes.slice(0, this.#options.memory.blocksMax);
-    void this.#fetchAll(fitting, () => this.#awaited.has(timer)).finally(() =>
-      this.#arrive(id, timer),
-    );
+    const { disk } = this.#options;
+    const stored = ask === undefined ? fitting : fitting.filter((hash) => disk?.has(hash) === true);
+    const parts = [this.#fetchAll(stored, () => this.#awaited.has(timer))];
+    if (ask !== undefined) parts.push(this.#fetchFrom(ask, without(fitting, stored), waits));
+    void Promise.all(parts).finally(() => this.#arrive(id, timer));
   }
 
-  predictMs({ near, far }: { readonly near: number; readonly far: number }): number {
-    const nowMs = this.#options.nowMs();
-    const farMs = far === 0 ? 0 : far * this.#farCost.at(nowMs);
-    return farMs + (near + far) * this.#nearCost.at(nowMs);
+  predictMs({ near, far, peer = 0 }: TierBlocks): number {
+    const { nowMs, peers } = this.#options;
+    const farMs = far === 0 ? 0 : far * this.#farCost.at(nowMs());
+    const peerMs = peers?.predictMs(peer) ?? 0;
+    return farMs + peerMs + (near + far + peer) * this.#nearCost.at(nowMs());
   }
 
   /** Resolves once nothing waits to be written to disk. */
@@ -140,6 +164,17 @@ export class KvTiers implements KvTier {
   #arrive(id: string, timer: NodeJS.Timeout): void {
     clearTimeout(timer);
     if (this.#awaited.delete(timer)) this.#options.onArrived(id);
+  }
+
+  /** Brings near what a peer has of these, as it comes. */
+  async #fetchFrom({ peer }: PeerAsk, hashes: readonly string[], waits: Wait): Promise<void> {
+    const { memory, peers } = this.#options;
+    if (peers?.mayAsk(peer.url) !== true || hashes.length === 0) return;
+    const keep = (hash: string, bytes: Uint8Array) => memory.put(hash, (kept) => kept.set(bytes));
+    await new Promise<void>((end) => {
+      waits.giveUp = peers.fetch(peer.url, hashes, { keep, end });
+    });
+    memory.touch(hashes);
   }
 
   /** Brings blocks near, in order, so that what arrives in time is a beginning. */
@@ -160,4 +195,14 @@ export class KvTiers implements KvTier {
     memory.touch(hashes);
     disk?.touch(hashes);
   }
+}
+
+/** What is to be done once nobody waits any more. */
+interface Wait {
+  giveUp: () => void;
+}
+
+function without(hashes: readonly string[], others: readonly string[]): string[] {
+  const excluded = new Set(others);
+  return hashes.filter((hash) => !excluded.has(hash));
 }

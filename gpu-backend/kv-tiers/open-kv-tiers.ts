@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { OnnxExecutor } from "../engine/executor/onnx-executor.ts";
 import { DiskTier } from "./disk-tier.ts";
-import { versionName } from "./kv-block-file.ts";
+import { type KvVersion, versionName } from "./kv-block-file.ts";
 import { KvTiers, type KvTiersOptions } from "./kv-tiers.ts";
 import { MemoryTier } from "./memory-tier.ts";
 
@@ -16,13 +16,13 @@ export interface KvTierSettings {
 export function openKvTiers(
   settings: KvTierSettings,
   executor: OnnxExecutor,
-  options: Pick<KvTiersOptions, "nowMs" | "onArrived"> & {
+  options: Pick<KvTiersOptions, "nowMs" | "onArrived" | "peers"> & {
     readonly onFault: (message: string) => void;
   },
 ): KvTiers {
-  const { kvPool: pool, blockTokens, revision: modelRevision } = executor;
+  const { kvPool: pool } = executor;
   const { blockBytes } = pool;
-  const version = versionName({ modelRevision, blockTokens, blockBytes });
+  const version = versionName(versionOf(executor));
   const disk =
     settings.disk &&
     new DiskTier({
@@ -32,6 +32,12 @@ export function openKvTiers(
       onFault: options.onFault,
     });
   const memory = new MemoryTier({ bytesMax: settings.memoryBytes, blockBytes });
-  const { nowMs, onArrived } = options;
-  return new KvTiers({ pool, memory, disk, nowMs, onArrived });
+  const { nowMs, onArrived, peers } = options;
+  return new KvTiers({ pool, memory, disk, peers, nowMs, onArrived });
+}
+
+/** What the KV of an executor is of. */
+export function versionOf(executor: OnnxExecutor): KvVersion {
+  const { kvPool, blockTokens, revision: modelRevision } = executor;
+  return { modelRevision, blockTokens, blockBytes: kvPool.blockBytes };
 }

@@ -2,6 +2,7 @@ import type { HttpBindings } from "@hono/node-server";
 import type { Hono } from "hono";
 import type { EngineClient } from "../engine-client.ts";
 import type { TokenBytes } from "../engine/tokenizer/token-bytes.ts";
+import type { KvLender } from "../kv-peers/kv-lender.ts";
 import type { Log } from "../log.ts";
 import type { PromptEncoder } from "../prompt-encoder.ts";
 import type { DispatchTracker } from "../engine/dispatch-tracker.ts";
@@ -37,6 +38,8 @@ export interface AppContext {
   readonly metrics: EngineMetrics;
   readonly dispatches: DispatchTracker;
   readonly endedRequests: EndedRequests;
+  /** Absent: no other engine is given KV. */
+  readonly kvLender?: KvLender | undefined;
   readonly log: Log;
 }
 

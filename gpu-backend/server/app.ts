@@ -5,6 +5,7 @@ import { CompletionRequest } from "../../src/protocol/completion.ts";
 import { ERRORS, type Problem, retryHeaders, toErrorEnvelope } from "../../src/protocol/errors.ts";
 import { ENGINE_USAGE_PATH } from "../../src/protocol/engine-usage.ts";
 import { CLIENT_HEADERS } from "../../src/protocol/headers.ts";
+import { KV_BLOCKS_PATH } from "../../src/protocol/kv-blocks.ts";
 import {
   InertChatParameters,
   InertCompletionParameters,
@@ -17,6 +18,7 @@ import { tellEndedUsage } from "./ended-usage-route.ts";
 import { embedTexts } from "./embeddings-route.ts";
 import { readRequestId } from "./engine-headers.ts";
 import { generateText } from "./generation-route.ts";
+import { lendKv } from "./kv-blocks-route.ts";
 import { listModels, retrieveModel } from "./models-route.ts";
 import { ProblemError } from "./problem-error.ts";
 import { tokenize } from "./tokenize-route.ts";
@@ -42,6 +44,7 @@ export function createApp(context: AppContext): EngineApp {
   route(app, "POST", "/v1/embeddings", embedTexts(context));
   route(app, "POST", "/v1/tokenize", tokenize(context));
   route(app, "POST", ENGINE_USAGE_PATH, tellEndedUsage(context));
+  route(app, "POST", KV_BLOCKS_PATH, lendKv(context));
   route(app, "GET", "/v1/models", listModels(context));
   route(app, "GET", "/v1/models/:id{.+}", retrieveModel(context));
   route(app, "GET", "/health", (c) => {

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { ENGINE_HEADERS } from "../../src/protocol/headers.ts";
 import { parseChain, type PromptChain } from "../../src/protocol/prompt-chain.ts";
 import { type DispatchMark, parseDispatchMark } from "../engine/dispatch-tracker.ts";
+import type { KvPeer } from "../engine/kv-cache/kv-tier.ts";
 import { ProblemError } from "./problem-error.ts";
 
 /** What the gateway says about a request, beside the client's own body. */
@@ -13,11 +14,13 @@ export interface EngineHeaders {
   readonly tenant: string | undefined;
   readonly priority: number | undefined;
   readonly dispatch: DispatchMark | undefined;
+  readonly kvPeer: KvPeer | undefined;
   /** True: a stream is to say which tokens its chunks are from. */
   readonly tellsTokens: true | undefined;
 }
 
 const REQUEST_ID = /^[\w.-]{1,64}$/;
+const URL_CHARACTERS_MAX = 512;
 const PRIORITY = /^-?\d{1,9}$/;
 const OPAQUE_NAME = /^[\x21-\x7e]{1,128}$/;
 const DURATION_MS = /^\d{1,12}(\.\d{1,6})?$/;
@@ -46,6 +49,7 @@ export function readEngineHeaders(header: (name: string) => string | undefined):
     tellsTokens: read(header, ENGINE_HEADERS.tellTokens, "1", (text) =>
       text === "1" ? true : undefined,
     ),
+    kvPeer: read(header, ENGINE_HEADERS.kvPeer, "the URL of an engine", parsePeer),
     dispatch: read(header, ENGINE_HEADERS.dispatch, "<epoch>.<number>", parseDispatchMark),
   };
 }
@@ -68,6 +72,17 @@ function read<Value>(
   if (value !== undefined) return value;
   const message = `Expected the header '${name}' to be ${expected}`;
   throw new ProblemError({ code: "invalid_value", message, param: name });
+}
+
+/** A replica's URL as it is compared: a configuration may end it with a slash. */
+export function withoutSlash(url: string): string {
+  return url.replace(/\/+$/, "");
+}
+
+function parsePeer(text: string): KvPeer | undefined {
+  const isUrl =
+    text.length <= URL_CHARACTERS_MAX && /^https?:\/\//.test(text) && URL.canParse(text);
+  return isUrl ? { url: withoutSlash(text) } : undefined;
 }
 
 function parseDuration(text: string): number | undefined {

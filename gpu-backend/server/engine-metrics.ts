@@ -26,6 +26,30 @@ const TIER_GAUGES: readonly SnapshotMetric[] = [
   ["engine_kv_tier_disk_bytes", "KV kept on disk", (s) => s.tiers.diskBytes],
 ];
 
+const PEER_GAUGES: readonly SnapshotMetric[] = [
+  ["engine_peer_leases", "Transfers of KV to other engines under way", (s) => s.leases.openLeases],
+];
+
+const PEER_TOTALS: readonly SnapshotMetric[] = [
+  ["engine_peer_fetches_total", "Times that KV was asked of a peer", (s) => s.tiers.peers.fetches],
+  [
+    "engine_peer_failed_fetches_total",
+    "Of them those that failed, so that the rest was computed",
+    (s) => s.tiers.peers.failedFetches,
+  ],
+  [
+    "engine_peer_loaded_blocks_total",
+    "Blocks of KV that came from peers",
+    (s) => s.tiers.peers.loadedBlocks,
+  ],
+  ["engine_peer_loaded_bytes_total", "The same in bytes", (s) => s.tiers.peers.loadedBytes],
+  [
+    "engine_peer_leases_ended_early_total",
+    "Transfers to other engines that were not read in time or were in the way of what ran here",
+    (s) => s.leases.endedEarly,
+  ],
+];
+
 const TOTALS: readonly SnapshotMetric[] = [
   ["engine_prompt_tokens_total", "Prompt tokens of started requests", (s) => s.promptTokens],
   ["engine_generation_tokens_total", "Tokens generated", (s) => s.outputTokens],
@@ -160,7 +184,7 @@ function registerSnapshotMetrics(
     const snapshot = readSnapshot();
     return snapshot === undefined ? 0 : read(snapshot);
   };
-  for (const [name, help, read] of [...GAUGES, ...TIER_GAUGES]) {
+  for (const [name, help, read] of [...GAUGES, ...TIER_GAUGES, ...PEER_GAUGES]) {
     const gauge: Gauge = new Gauge({
       name,
       help,
@@ -169,7 +193,7 @@ function registerSnapshotMetrics(
     });
   }
   registerAcceptedByPlace(registry, readSnapshot);
-  for (const [name, help, read] of TOTALS) {
+  for (const [name, help, read] of [...TOTALS, ...PEER_TOTALS]) {
     const counter: Counter = new Counter({
       name,
       help,

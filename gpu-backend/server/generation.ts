@@ -109,7 +109,7 @@ export function generateRequests(
     outputTokensMin: parameters.min_tokens,
     stopTokenIds: [...endTokenIds, ...parameters.stop_token_ids],
   };
-  const { promptChain } = arrival.headers;
+  const { promptChain, kvPeer } = arrival.headers;
   // Of several prompts nobody could say which one it is of.
   const named = promptChain !== undefined && prompts.length === 1 && { promptChain };
   for (const { promptTokens } of prompts) requireRoom(model, promptTokens, parameters.min_tokens);
@@ -123,6 +123,8 @@ export function generateRequests(
         ...shared,
         ...named,
         ...prompt,
+        // Several would fetch the same from there.
+        ...(kvPeer !== undefined && count === 1 && { kvPeer }),
         id: count === 1 ? id : `${id}-${index}`,
         outputTokensMax: Math.min(prompt.outputTokensMax ?? tokensLeft, tokensLeft),
         sampling: samplingOf(parameters, seedOf(firstSeed, choice)),

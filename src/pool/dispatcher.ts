@@ -2,6 +2,7 @@ import type { FairAccount } from "../admission/waiting-request.ts";
 import { LeaseId } from "../protocol/ids.ts";
 import type { RouteResult } from "../routing/route-result.ts";
 import { routeResult } from "../routing/route-result.ts";
+import { kvPeerOf } from "./kv-peer.ts";
 import type { Lease } from "./lease-book.ts";
 import type { Option } from "./placement.ts";
 import type { PoolEffect } from "./pool-effect.ts";
@@ -123,17 +124,20 @@ export class Dispatcher {
   }
 
   /** A lease as its holder gets it: its name is the mark of its dispatch as well. */
-  #told(request: PoolRequest, { replica, foreseen }: Option, lease: Lease, nowMs: number) {
+  #told(request: PoolRequest, option: Option, lease: Lease, nowMs: number) {
     const { requestId, leaseId, replicaId } = lease;
-    const { endpointUrl, plain } = replica;
-    const { transport } = replica.state.settings;
+    const { endpointUrl, plain, state } = option.replica;
+    const { transport } = state.settings;
+    const peer = kvPeerOf(request, option, this.#parts.replicas, nowMs);
     const how = {
       ...(plain && { plain }),
       ...(transport && { transport }),
       ...(plain?.takesPriorities && { urgency: this.#urgencyOf(request, nowMs) }),
+      ...(peer && { kvPeerUrl: peer.endpointUrl }),
     };
     const sent = { replicaId, endpointUrl, ...how, dispatch: leaseId };
-    return { requestId, leaseId, dispatch: { ...sent, ...toForecast(request, foreseen, nowMs) } };
+    const forecast = toForecast(request, option.foreseen, nowMs);
+    return { requestId, leaseId, dispatch: { ...sent, ...forecast } };
   }
 
   /** By what was promised: by a tighter wish nobody gets ahead of others. */

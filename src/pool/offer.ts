@@ -69,6 +69,8 @@ export interface Dispatch {
   readonly transport?: ReplicaTransport;
   /** Present where the replica is a server that is not ours: it is sent nothing of ours but this. */
   readonly plain?: PlainServer;
+  /** Another replica, by its URL, that has more of the prompt cached: KV may be fetched from there. */
+  readonly kvPeerUrl?: string;
   /** Value of the `x-gw-dispatch` header. */
   readonly dispatch: string;
   /** How long the request waited in the pool. */

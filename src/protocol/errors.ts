@@ -73,6 +73,12 @@ export const ERRORS = {
     type: "invalid_request_error",
     message: "The answer cannot go on here as it would have gone on where it began",
   },
+  // For another engine, which computes what it does not get.
+  kv_mismatch: {
+    status: 412,
+    type: "invalid_request_error",
+    message: "The KV of this engine is of another model, precision or block size",
+  },
   request_too_large: {
     status: 413,
     type: "invalid_request_error",

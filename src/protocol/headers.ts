@@ -20,6 +20,8 @@ export const ENGINE_HEADERS = {
    * it; the answer says by it that they do, and how many tokens had been there before.
    */
   tellTokens: "x-gw-tell-tokens",
+  /** Another replica, by its URL, that has more of the prompt cached: KV may be fetched from there. */
+  kvPeer: "x-gw-kv-peer",
   /** W3C Trace Context: the request's trace, and in it the gateway's span. */
   traceparent: "traceparent",
 } as const;

@@ -48,6 +48,7 @@ describe("parseSettings", () => {
       "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt --kv-admission past-future",
       "--kv-shares 4 --isolation strict --speculation auto --draft-model /models/small",
       "--max-draft-tokens 3 --kv-host-mib 64 --kv-disk /var/kv --kv-disk-mib 128",
+      "--kv-peers http://a:1,https://b/",
     );
     expect(settingsOf(argv, SECRET)).toEqual({
       modelDirectory: "/models/other",
@@ -75,6 +76,7 @@ describe("parseSettings", () => {
         memoryBytes: 64 * 2 ** 20,
         disk: { folder: "/var/kv", bytes: 128 * 2 ** 20 },
       },
+      kvPeers: ["http://a:1", "https://b"],
       speculating: { mode: "auto", draftTokensMax: 3, draftModelDirectory: "/models/small" },
       poolUrl: "ws://edge/internal/pools/p",
       advertiseUrl: "http://me:8000",
@@ -188,6 +190,13 @@ describe("parseSettings", () => {
   });
 
   test("a tier on disk is reached through one in memory, and either through the prefix cache", () => {
+    expect(problemsOf(words("--kv-peers http://a:1"))).toEqual([
+      "SLUICE_REPLICA_SECRET: expected in the environment, since --kv-peers needs it to be let in there",
+      "--kv-peers: expected with --kv-host-mib, through which all of it comes",
+    ]);
+    expect(problemsOf(words("--kv-host-mib 8 --kv-peers http://a:1,b"), SECRET)).toEqual([
+      '--kv-peers: expected URLs such as http://HOST:PORT, with commas between them, found "http://a:1,b"',
+    ]);
     expect(problemsOf(words("--kv-disk /var/kv"))).toEqual([
       "--kv-disk: expected with --kv-host-mib, through which all of it comes back",
     ]);

@@ -1,10 +1,16 @@
 import assert from "node:assert/strict";
 import type { BlockBytes } from "../../gpu-backend/engine/executor/executor.ts";
-import type { KvTier, NamedBlock, TierPlace } from "../../gpu-backend/engine/kv-cache/kv-tier.ts";
+import type {
+  KvTier,
+  NamedBlock,
+  PeerAsk,
+  TierPlace,
+} from "../../gpu-backend/engine/kv-cache/kv-tier.ts";
 import type { Random } from "../../src/base/random.ts";
 
-const NEAR_BLOCKS = 10;
+const NEAR_BLOCKS = 16;
 const FAR_BLOCKS = 60;
+const PEER_BLOCKS = 60;
 
 /**
  * A tier that loses and spoils what it was given, at any time but for what it says it has in one and the
@@ -14,12 +20,20 @@ export class ForgetfulTier implements KvTier {
   pool: BlockBytes | undefined;
   failedLoads = 0;
   fetches = 0;
+  peerFetches = 0;
+  /** Who waits for a peer. */
+  readonly askers = new Set<string>();
   readonly #random: Random;
+  readonly #peerRandom: Random;
   readonly #near = new Map<string, Uint8Array>();
   readonly #far = new Map<string, Uint8Array>();
+  /** What another engine has computed, as all of one model compute the same. */
+  readonly #peer = new Map<string, Uint8Array>();
 
-  constructor(random: Random) {
+  /** What becomes of peers is drawn apart. */
+  constructor(random: Random, peerRandom: Random) {
     this.#random = random;
+    this.#peerRandom = peerRandom;
   }
 
   placeOf(hash: string): TierPlace {
@@ -34,6 +48,7 @@ export class ForgetfulTier implements KvTier {
   released(blocks: readonly NamedBlock[]): void {
     for (const { hash, block } of blocks) {
       if (this.#random() < 0.7) this.#keep(this.#far, hash, block);
+      if (this.#peerRandom() < 0.8) this.#keep(this.#peer, hash, block);
     }
   }
 
@@ -47,12 +62,22 @@ export class ForgetfulTier implements KvTier {
     return (block) => this.pool?.writeBlock(block, bytes);
   }
 
-  fetch(_id: string, hashes: readonly string[]): void {
+  mayAsk(): boolean {
+    return this.#peerRandom() < 0.9;
+  }
+
+  fetch(id: string, hashes: readonly string[], ask?: PeerAsk): void {
     assert(hashes.length > 0, "Something is to be fetched");
     this.fetches += 1;
+    if (ask !== undefined) {
+      this.peerFetches += 1;
+      this.askers.add(id);
+    }
     for (const hash of hashes) {
-      const bytes = this.#far.get(hash);
-      assert(bytes !== undefined, "What is fetched is far");
+      const bytes = this.#far.get(hash) ?? (ask && this.#peer.get(hash));
+      assert(bytes !== undefined || ask !== undefined, "What is fetched is far, or at a peer");
+      // A peer breaks off where it likes.
+      if (bytes === undefined) break;
       if (this.#random() < 0.8) this.#near.set(hash, bytes);
     }
   }
@@ -64,6 +89,7 @@ export class ForgetfulTier implements KvTier {
   clear(): void {
     this.#near.clear();
     this.#far.clear();
+    this.#peer.clear();
   }
 
   #keep(kept: Map<string, Uint8Array>, hash: string, block: number): void {
@@ -74,7 +100,13 @@ export class ForgetfulTier implements KvTier {
     assert(known === undefined || Buffer.from(known).equals(bytes), "Equal hashes are equal KV");
     kept.set(hash, bytes);
     const [oldest = ""] = kept.keys();
-    const isFull = kept.size > (kept === this.#near ? NEAR_BLOCKS : FAR_BLOCKS);
-    if (isFull || this.#random() < 0.05) kept.delete(oldest);
+    const random = kept === this.#peer ? this.#peerRandom : this.#random;
+    const isFull = kept.size > this.#blocksMaxOf(kept);
+    if (isFull || random() < 0.05) kept.delete(oldest);
+  }
+
+  #blocksMaxOf(kept: Map<string, Uint8Array>): number {
+    if (kept === this.#near) return NEAR_BLOCKS;
+    return kept === this.#far ? FAR_BLOCKS : PEER_BLOCKS;
   }
 }

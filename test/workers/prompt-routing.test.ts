@@ -75,6 +75,18 @@ describe("a request", () => {
   });
 });
 
+test("a request tells the replica it is sent to of a full one that has its prompt cached", async () => {
+  const gateway = await aGateway({ replicaCount: 2 });
+  const body = promptOf(1);
+  const cached = { sequence: 1, isWhole: true, stored: namesOf(gateway, body), removed: "" };
+  const [full, other] = gateway.replicas;
+  full?.report({ cached, runningRequests: 16, queuedRequests: 1_000 });
+  other?.report({});
+  expect(await placesOf(gateway, [body])).toEqual([1]);
+  const [headers] = (await gateway.upstream.requests()).map((request) => request.headers);
+  expect(headers?.["x-gw-kv-peer"]).toBe(gateway.upstream.endpointUrlOf(0));
+});
+
 const cachedOf = (sequence: number) => ({
   sequence,
   isWhole: false,

@@ -37,9 +37,13 @@ export class Holdings {
     return this.#byId.keys();
   }
 
-  /** Throws unless the pool's reference counts are exactly the block tables that hold each block. */
-  checkInvariants(shares: KvShares): void {
+  /**
+   * Throws unless the pool's reference counts are exactly the block tables that hold each block, and the
+   * leases that do.
+   */
+  checkInvariants(shares: KvShares, leasedBlocks: Iterable<number> = []): void {
     const references = new Map<number, number>();
+    for (const block of leasedBlocks) references.set(block, (references.get(block) ?? 0) + 1);
     for (const [id, { share, blocks, confirmedBlocks }] of this.#byId) {
       assert(new Set(blocks).size === blocks.length, `Sequence ${id} holds no block twice`);
       assert(confirmedBlocks <= blocks.length, `Sequence ${id} confirmed only what it holds`);
@@ -49,7 +53,10 @@ export class Holdings {
       );
       for (const block of blocks) references.set(block, (references.get(block) ?? 0) + 1);
     }
-    assert(references.size === shares.usedBlocks, "Every used block is in a block table");
+    assert(
+      references.size === shares.usedBlocks,
+      "Every used block is in a block table, or leased",
+    );
     for (const [block, held] of references) {
       assert(shares.referencesOf(block) === held, `Block ${block} counts its holders`);
       // A block that can still be written must not be readable by anybody else.

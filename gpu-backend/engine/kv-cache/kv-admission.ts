@@ -30,3 +30,10 @@ export interface KvAdmission {
   /** True when the sequence was admitted before and preempted: its hits are its own. */
   readonly isResumed: boolean;
 }
+
+/** One sequence that waits, and what it would find if it were admitted now. */
+export interface KvProspect {
+  readonly chain: BlockChain;
+  readonly knownTokens: number;
+  readonly hitTokens: number;
+}

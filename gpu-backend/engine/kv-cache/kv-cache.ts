@@ -2,9 +2,10 @@ import { assert } from "../../../src/base/assert.ts";
 import type { BlockChain } from "./block-chain.ts";
 import { type Holding, Holdings } from "./holdings.ts";
 import { type KvEvent, KvEventLog } from "./kv-event-log.ts";
-import type { KvAdmission, KvCacheOptions } from "./kv-admission.ts";
+import type { KvAdmission, KvCacheOptions, KvProspect } from "./kv-admission.ts";
+import { KvLeases } from "./kv-leases.ts";
 import { KvShares } from "./kv-shares.ts";
-import { TierLookup, type TierRange } from "./kv-tier.ts";
+import { type FarRun, type KvPeer, TierLookup, type TierRange } from "./kv-tier.ts";
 import { PrefixCache } from "./prefix-cache.ts";
 import { type PrefixChanges, PrefixNames } from "./prefix-names.ts";
 import { countAdmission, NO_PREFIX_STATISTICS } from "./prefix-statistics.ts";
@@ -23,6 +24,8 @@ const NO_SHARES = { shareCount: 1, isolation: "borrow" } as const;
  */
 export class KvCache {
   readonly blockTokens: number;
+  /** What other engines are copying. It gives way to whoever needs blocks here. */
+  readonly leases: KvLeases;
   readonly #shares: KvShares;
   readonly #log: KvEventLog | undefined;
   readonly #prefixes: PrefixCache;
@@ -48,6 +51,7 @@ export class KvCache {
         if (event.kind === "all-cleared") this.#names.clear();
       },
     });
+    this.leases = new KvLeases(this.#shares, this.#prefixes);
     this.#tier = new TierLookup(options.tier, this.#prefixes);
   }
 
@@ -60,7 +64,7 @@ export class KvCache {
     return this.#shares.shareBlocks;
   }
 
-  /** Blocks that sequences hold; cached but free blocks are not counted. */
+  /** Blocks that sequences or leases hold; cached but free blocks are not counted. */
   get usedBlocks(): number {
     return this.#shares.usedBlocks;
   }
@@ -71,34 +75,28 @@ export class KvCache {
 
   /** Leading tokens that an admission would find now, in the pool or near. Changes and counts nothing. */
   hitTokens(chain: BlockChain, knownTokens: number): number {
-    const hits = this.#findHits(chain, knownTokens).length;
+    const hits = this.hitBlocks(chain, knownTokens).length;
     const near = this.#tier.nearHashes(chain, this.#behind(hits, knownTokens));
     return (hits + near.length) * this.blockTokens;
   }
 
-  /** The hashes that a sequence would hit if they were fetched; none where that takes longer than computing. */
-  farHashes(chain: BlockChain, knownTokens: number): readonly string[] {
-    const { length: hits } = this.#findHits(chain, knownTokens);
-    return this.#tier.farHashes(chain, this.#behind(hits, knownTokens));
+  /** What a sequence would hit if it were fetched; `undefined` where that takes longer than computing. */
+  farFetch(chain: BlockChain, knownTokens: number, peer?: KvPeer): FarRun | undefined {
+    const { length: hits } = this.hitBlocks(chain, knownTokens);
+    return this.#tier.farFetch(chain, this.#behind(hits, knownTokens), peer);
   }
 
   /** The blocks that an admission would find now, in order. Changes and counts nothing. */
-  hitBlocks(chain: BlockChain, knownTokens: number): readonly number[] {
-    return this.#findHits(chain, knownTokens);
+  hitBlocks(chain: BlockChain, knownTokens: number): number[] {
+    if (!this.#isCaching) return [];
+    return this.#prefixes.findPrefix(chain, this.#hitBlocksMax(knownTokens));
   }
 
   /**
    * How many tokens a holder is about to compute that stand behind the `hitTokens` which a sequence
    * with this chain would find, and that it needs as well. Whole blocks, as a hit would be.
    */
-  upcomingTokens(
-    id: string,
-    sequence: {
-      readonly chain: BlockChain;
-      readonly knownTokens: number;
-      readonly hitTokens: number;
-    },
-  ): number {
+  upcomingTokens(id: string, sequence: KvProspect): number {
     const { chain, confirmedBlocks } = this.#holdings.of(id);
     const hitBlocks = sequence.hitTokens / this.blockTokens;
     // Were they the same from here on, what the holder has confirmed would have been hit.
@@ -120,14 +118,17 @@ export class KvCache {
    */
   admit(admission: KvAdmission): number | undefined {
     const { id, tenant, chain, knownTokens, readsCache, reservedBlocks } = admission;
+    this.leases.makeRoom(() => this.#shares.findShare(tenant) !== undefined);
     const share = this.#shares.findShare(tenant);
     if (share === undefined) return undefined;
-    const hits = readsCache ? this.#findHits(chain, knownTokens) : [];
+    const hits = readsCache ? this.hitBlocks(chain, knownTokens) : [];
     const newBlocks = this.#blocksFor(knownTokens) - hits.length;
-    // A hit that nobody holds is itself one of the free blocks: it cannot be taken as well.
-    const freeHits = hits.filter((block) => this.#shares.isFree(block)).length;
-    const availableBlocks = this.#shares.availableBlocks(share) - freeHits;
-    if (newBlocks + reservedBlocks > availableBlocks) return undefined;
+    const fits = () => {
+      // A hit that nobody holds is itself one of the free blocks: it cannot be taken as well.
+      const freeHits = hits.filter((block) => this.#shares.isFree(block)).length;
+      return newBlocks + reservedBlocks <= this.#shares.availableBlocks(share) - freeHits;
+    };
+    if (!this.leases.makeRoom(fits)) return undefined;
     for (const block of this.#shares.assignShare(tenant, share)) this.#prefixes.forget(block);
     for (const [index, block] of hits.entries()) {
       this.#shares.retain(block);
@@ -140,9 +141,9 @@ export class KvCache {
     if (readsCache) this.#load(holding, knownTokens);
     this.#takeBlocks(holding, hitCount + newBlocks - holding.blocks.length);
     const hitTokens = holding.confirmedBlocks * this.blockTokens;
-    const loadedTokens = hitTokens - hitCount * this.blockTokens;
     if (this.#isCaching && readsCache) {
       const { isResumed } = admission;
+      const loadedTokens = hitTokens - hitCount * this.blockTokens;
       const counted = { queriedTokens: knownTokens, hitTokens, loadedTokens, isResumed };
       this.#statistics = countAdmission(this.#statistics, counted);
     }
@@ -153,7 +154,8 @@ export class KvCache {
   extend(id: string, tokens: number): boolean {
     const holding = this.#holdings.of(id);
     const newBlocks = this.#blocksFor(tokens) - holding.blocks.length;
-    if (newBlocks > this.#shares.availableBlocks(holding.share)) return false;
+    const fits = () => newBlocks <= this.#shares.availableBlocks(holding.share);
+    if (!this.leases.makeRoom(fits)) return false;
     this.#takeBlocks(holding, newBlocks);
     return true;
   }
@@ -207,13 +209,16 @@ export class KvCache {
 
   /** Like `release`, but nobody may hit these blocks again: their content is not trusted. */
   discard(id: string): void {
-    for (const block of this.#holdings.of(id).blocks) this.#prefixes.forget(block);
+    const { blocks } = this.#holdings.of(id);
+    this.leases.revoke(blocks);
+    for (const block of blocks) this.#prefixes.forget(block);
     this.release(id);
   }
 
   /** Forgets every cached prefix. Refuses, and returns false, while any block is held. */
   reset(): boolean {
-    if (this.usedBlocks > 0) return false;
+    if ([...this.#holdings.ids()].length > 0) return false;
+    this.leases.makeRoom(() => false);
     this.#prefixes.clear();
     this.#shares.clear();
     this.#tier.clear();
@@ -245,7 +250,8 @@ export class KvCache {
     this.#shares.checkInvariants();
     this.#prefixes.checkInvariants();
     this.#names.checkInvariants((hash) => this.#prefixes.find(hash) !== undefined);
-    this.#holdings.checkInvariants(this.#shares);
+    this.leases.checkInvariants();
+    this.#holdings.checkInvariants(this.#shares, this.leases.heldBlocks());
     assert(this.#isCaching || this.#prefixes.blockCount === 0, "Without caching nothing is cached");
   }
 
@@ -254,11 +260,6 @@ export class KvCache {
   /** The last token is never hit: its logits are wanted. */
   #hitBlocksMax(knownTokens: number): number {
     return Math.floor((knownTokens - 1) / this.blockTokens);
-  }
-
-  #findHits(chain: BlockChain, knownTokens: number): number[] {
-    if (!this.#isCaching) return [];
-    return this.#prefixes.findPrefix(chain, this.#hitBlocksMax(knownTokens));
   }
 
   /** Where below the pool there may be something for a sequence: nowhere without caching. */

@@ -1,10 +1,42 @@
 import type { StepForecast } from "../../../src/step-cost/step-model.ts";
 import { NO_WORK, workOfGuesses } from "../../../src/step-cost/step-model.ts";
+import type { GenerateRequest } from "../generate-request.ts";
 import type { BlockChain } from "./block-chain.ts";
 import type { PrefixCache } from "./prefix-cache.ts";
 
 /** Where KV of a hash can be had beside the pool: now, after a wait, or not at all. */
 export type TierPlace = "near" | "far" | undefined;
+
+/** Another engine of the same model, from which KV may be had. */
+export interface KvPeer {
+  /** As it was named when this engine was started. */
+  readonly url: string;
+}
+
+/** Blocks by where they are: at a peer they are only believed to be. */
+export interface TierBlocks {
+  readonly near: number;
+  readonly far: number;
+  readonly peer?: number;
+}
+
+/** What a sequence may wait for. */
+export interface FarRun {
+  /** The far ones and the peer's, in the order of the chain. */
+  readonly hashes: readonly string[];
+  /** Absent: all of it is below this engine's own pool. */
+  readonly peer: KvPeer | undefined;
+  /** What it takes to load, and to compute, as predicted; without a forecast nobody knows the latter. */
+  readonly loadMs: number;
+  readonly computeMs: number | undefined;
+}
+
+/** What a peer has to be told, and how long its answer is of use. */
+export interface PeerAsk {
+  readonly peer: KvPeer;
+  readonly request: GenerateRequest;
+  readonly waitMsMax: number;
+}
 
 /** A block of the pool whose KV can be hit by this hash. */
 export interface NamedBlock {
@@ -25,10 +57,15 @@ export interface KvTier {
   released(blocks: readonly NamedBlock[]): void;
   /** Takes near KV out of the tier. What is returned fills a block with it; `undefined`: it is not there. */
   take(hash: string): ((block: number) => void) | undefined;
-  /** Has far KV brought near. Sooner or later `Engine.kvArrived` is called for `id`, whatever came of it. */
-  fetch(id: string, hashes: readonly string[]): void;
-  /** How long it takes to load so many blocks, as measured; far ones are those that have to be fetched. */
-  predictMs(blocks: { readonly near: number; readonly far: number }): number;
+  /** Whether a peer may be asked now: it is one of those that were given, and has not failed of late. */
+  mayAsk(peer: KvPeer): boolean;
+  /**
+   * Has far KV brought near, and of a peer's what it has. Sooner or later `Engine.kvArrived` is called for
+   * `id`, whatever came of it.
+   */
+  fetch(id: string, hashes: readonly string[], ask?: PeerAsk): void;
+  /** How long it takes to load so many blocks, as measured; all but near ones have to be fetched. */
+  predictMs(blocks: TierBlocks): number;
   /** Forgets everything. */
   clear(): void;
 }
@@ -36,7 +73,7 @@ export interface KvTier {
 /** A stretch of a sequence that a tier has. */
 export interface TierRun {
   readonly startBlock: number;
-  readonly blocks: { readonly near: number; readonly far: number };
+  readonly blocks: TierBlocks;
 }
 
 /** Which blocks are worth loading: those that it takes less time to load than to compute. */
@@ -52,13 +89,16 @@ export class TierChoice {
     this.#blockTokens = blockTokens;
   }
 
-  /** Whether to load the run; what it would take to compute is by itself, beside what a step does anyway. */
-  pays({ startBlock, blocks }: TierRun): boolean {
-    if (this.#forecast === undefined) return true;
-    const tokens = (blocks.near + blocks.far) * this.#blockTokens;
-    const work = workOfGuesses(startBlock * this.#blockTokens, tokens);
-    const computeMs = this.#forecast.predictMs(work) - this.#forecast.predictMs(NO_WORK);
-    return this.tier.predictMs(blocks) < computeMs;
+  /** What it would take to compute the run by itself, beside what a step does anyway; unknown without a forecast. */
+  computeMs({ startBlock, blocks }: TierRun): number | undefined {
+    if (this.#forecast === undefined) return undefined;
+    const work = workOfGuesses(startBlock * this.#blockTokens, countOf(blocks) * this.#blockTokens);
+    return this.#forecast.predictMs(work) - this.#forecast.predictMs(NO_WORK);
+  }
+
+  /** Whether to load the run. */
+  pays(run: TierRun): boolean {
+    return this.tier.predictMs(run.blocks) < (this.computeMs(run) ?? Infinity);
   }
 }
 
@@ -80,17 +120,18 @@ export class TierLookup {
 
   /** The near blocks that follow in the chain, if they are worth loading. */
   nearHashes(chain: BlockChain, range: TierRange): readonly string[] {
-    const { hashes } = this.#follow(chain, range, (place) => place === "near");
-    const blocks = { near: hashes.length, far: 0 };
-    return this.#isWorth(range, blocks) ? hashes : [];
+    const { near } = this.#follow(chain, range, (place) => place === "near");
+    return this.#isWorth(range, { near: near.length, far: 0 }) ? near : [];
   }
 
-  /** The far ones among the blocks that follow, near or far, if it is worth waiting for them. */
-  farHashes(chain: BlockChain, range: TierRange): readonly string[] {
-    const { hashes, farHashes } = this.#follow(chain, range, (place) => place !== undefined);
-    const { length: far } = farHashes;
-    const blocks = { near: hashes.length - far, far };
-    return this.#isWorth(range, blocks) ? farHashes : [];
+  /**
+   * What is to be fetched of the blocks that follow, near or far or at a peer, if it is worth waiting for;
+   * `undefined` if nothing is.
+   */
+  farFetch(chain: BlockChain, range: TierRange, peer?: KvPeer): FarRun | undefined {
+    const isAsked = peer !== undefined && this.#choice?.tier.mayAsk(peer) === true;
+    const withPeer = isAsked ? this.#farRun(chain, range, peer) : undefined;
+    return withPeer ?? this.#farRun(chain, range, undefined);
   }
 
   /** What fills a block with near KV, if it is there. */
@@ -118,25 +159,42 @@ export class TierLookup {
     this.#choice?.tier.clear();
   }
 
+  #farRun(chain: BlockChain, range: TierRange, peer: KvPeer | undefined): FarRun | undefined {
+    const isThere = (place: TierPlace) => peer !== undefined || place !== undefined;
+    const { near, far, elsewhere } = this.#follow(chain, range, isThere);
+    const hashes = [...far, ...elsewhere];
+    const blocks = { near: near.length, far: far.length, peer: elsewhere.length };
+    if (hashes.length === 0 || (peer !== undefined && elsewhere.length === 0)) return undefined;
+    if (this.#choice === undefined || !this.#isWorth(range, blocks)) return undefined;
+    const computeMs = this.#choice.computeMs({ startBlock: range.startBlock, blocks });
+    return { hashes, peer, loadMs: this.#choice.tier.predictMs(blocks), computeMs };
+  }
+
   #follow(
     chain: BlockChain,
     { startBlock, blocksMax }: TierRange,
     isThere: (place: TierPlace) => boolean,
-  ): { readonly hashes: string[]; readonly farHashes: string[] } {
-    const hashes: string[] = [];
-    const farHashes: string[] = [];
-    if (this.#choice === undefined) return { hashes, farHashes };
+  ): { readonly near: string[]; readonly far: string[]; readonly elsewhere: string[] } {
+    const run: Record<"near" | "far" | "elsewhere", string[]> = {
+      near: [],
+      far: [],
+      elsewhere: [],
+    };
+    if (this.#choice === undefined) return run;
     for (let block = startBlock; block < blocksMax; block += 1) {
       const hash = chain.hashAt(block);
       const place = this.#choice.tier.placeOf(hash);
       if (!isThere(place)) break;
-      hashes.push(hash);
-      if (place === "far") farHashes.push(hash);
+      run[place ?? "elsewhere"].push(hash);
     }
-    return { hashes, farHashes };
+    return run;
   }
 
-  #isWorth({ startBlock }: TierRange, blocks: TierRun["blocks"]): boolean {
-    return blocks.near + blocks.far > 0 && this.#choice?.pays({ startBlock, blocks }) === true;
+  #isWorth({ startBlock }: TierRange, blocks: TierBlocks): boolean {
+    return countOf(blocks) > 0 && this.#choice?.pays({ startBlock, blocks }) === true;
   }
+}
+
+function countOf({ near, far, peer = 0 }: TierBlocks): number {
+  return near + far + peer;
 }

@@ -12,6 +12,7 @@ const PLAN = {
 const OPTIONS = {
   precision: "f32",
   runtime: "wasm",
+  kvHostMib: 0,
   modelFolder: undefined,
   buildFolder: "/run/engine",
   replicaSecret: "the-secret-between-gateway-and-engine",
@@ -32,6 +33,21 @@ describe("planEngineChild()", () => {
     const { command } = planEngineChild(PLAN, OPTIONS);
     expect(command).toContain("--require-salt");
     expect(command).toContain("--exit-with-stdin");
+  });
+
+  test("an engine fetches KV from those of its own pool, where it has memory for it", () => {
+    const others = [
+      { ...PLAN, endpointUrl: "http://127.0.0.1:9102" },
+      { ...PLAN, endpointUrl: "http://127.0.0.1:9103", poolId: "another" },
+      { ...PLAN, endpointUrl: "http://127.0.0.1:9104" },
+    ];
+    const wordsOf = (kvHostMib: number, engines = [PLAN, ...others]) =>
+      planEngineChild(PLAN, { ...OPTIONS, kvHostMib }, engines).command.join(" ");
+    expect(wordsOf(32)).toContain(
+      "--kv-host-mib 32 --kv-peers http://127.0.0.1:9102,http://127.0.0.1:9104 --",
+    );
+    expect(wordsOf(32, [PLAN])).toContain("--kv-host-mib 32 --require-salt");
+    expect(wordsOf(0)).not.toContain("--kv-");
   });
 
   test("the secret is in its environment and nowhere else", () => {

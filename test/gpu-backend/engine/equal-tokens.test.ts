@@ -19,6 +19,7 @@ import type { Random } from "../../../src/base/random.ts";
 import { seededRandom } from "../../../src/base/random.ts";
 import { aGenerateRequest, aSampling, hashBlockReadably } from "../../support/engine-builders.ts";
 import { ForgetfulTier } from "../../support/forgetful-tier.ts";
+import { hashesOf, LeaseReader } from "../../support/lease-reader.ts";
 import { MemoryEngine } from "../../support/memory-engine.ts";
 import {
   type AloneAnswer,
@@ -80,6 +81,11 @@ class Mix {
   readonly #tier: ForgetfulTier;
   readonly #hasTier: boolean;
   readonly #looksUp: boolean;
+  /** Apart as well. */
+  readonly #peerRandom: Random;
+  readonly #peerRatio: number;
+  /** Absent: no other engine copies anything. */
+  readonly leaseReader: LeaseReader | undefined;
   #nowMs = 0;
   rollbacks = 0;
   /** Rows with drafts that were rolled back. */
@@ -118,7 +124,7 @@ class Mix {
       looksUp: this.#draftRandom() < 0.7,
       draftTokensMax: 1 + Math.floor(this.#draftRandom() * 5),
     };
-    this.#tier = new ForgetfulTier(this.#draftRandom);
+    this.#tier = new ForgetfulTier(this.#draftRandom, seededRandom(3 * SEEDS + seed));
     this.#hasTier = this.#draftRandom() < 0.8;
     const isSpeculating = this.#offersDrafts || this.#draftRandom() < 0.5;
     this.#looksUp = isSpeculating && speculation.looksUp;
@@ -132,6 +138,10 @@ class Mix {
       vocabularyTokens: VOCABULARY_TOKENS,
     });
     this.#tier.pool = this.#model;
+    this.#peerRandom = seededRandom(2 * SEEDS + seed);
+    this.#peerRatio = this.#peerRandom() < 0.6 ? 0.35 : 0;
+    const parts = { engine: this.#engine, pool: this.#model, random: this.#peerRandom };
+    this.leaseReader = this.#peerRandom() < 0.6 ? new LeaseReader(parts) : undefined;
     this.#systemPrompts = [3, 6, 9].map((length) => this.#tokens(length));
     this.#failureRatio = this.#random() < 0.5 ? 0.25 : 0;
     this.#cancelRatio = this.#random() < 0.5 ? 0.15 : 0;
@@ -150,6 +160,8 @@ class Mix {
     return {
       "prefix cache": this.#options.prefixCache,
       tier: this.#hasTier,
+      peer: this.#peerRatio > 0,
+      leases: this.leaseReader !== undefined,
       lookup: this.#looksUp,
       "offered drafts": this.#offersDrafts,
       "chunked prefill": this.#options.chunkedPrefill === true,
@@ -235,8 +247,24 @@ class Mix {
       if (constraint !== undefined) this.constraints.push(constraint);
       this.#note(this.#engine.submit(request, this.#nowMs, constraint));
     }
+    this.#lease();
+    // Peers answer sooner than disks, or are given up.
+    for (const id of this.#tier.askers) {
+      if (this.#peerRandom() < 0.5) continue;
+      this.#tier.askers.delete(id);
+      this.#engine.kvArrived(id);
+    }
     if (this.#random() >= this.#cancelRatio) return;
     this.#note(this.#engine.cancel(`r${this.#upTo(REQUESTS_PER_MIX)}`));
+  }
+
+  /** Has another engine copy what somebody may have computed. */
+  #lease(): void {
+    if (this.leaseReader === undefined || this.requests.size === 0) return;
+    const drawn = Math.floor(this.#peerRandom() * this.requests.size);
+    const request = this.requests.get(`r${drawn}`);
+    if (request === undefined) return;
+    this.leaseReader.act(hashesOf(request, this.#options), this.#nowMs);
   }
 
   /** Guesses what running requests will say: mostly what they get alone, at times with a fault in it. */
@@ -319,6 +347,9 @@ class Mix {
       priority: this.#upTo(3) - 1,
       ...(this.#random() < this.#awaitRatio && { awaitsKv: true }),
       ...(this.#random() < 0.05 && { adapter: "adapter" }),
+      ...(this.#peerRandom() < this.#peerRatio && {
+        kvPeer: { url: "http://peer" },
+      }),
       ...(this.#random() < 0.3 && { tbtTargetMs: 1 + this.#upTo(4) }),
       ...(this.#random() < 0.2 ? { firstTokenDeadlineAtMs: this.#nowMs + this.#upTo(20) } : {}),
     };
@@ -446,6 +477,10 @@ describe("a request gets what it gets alone, whatever is batched, chunked, hit, 
     loadedTokens: 0,
     failedLoads: 0,
     fetches: 0,
+    peerFetches: 0,
+    leases: 0,
+    leasesEndedEarly: 0,
+    leasedBlocks: 0,
   };
   const told = { "prompt-logprobs": 0, embedded: 0, logprobs: 0 };
   const ends: Record<string, number> = {};
@@ -460,6 +495,8 @@ describe("a request gets what it gets alone, whatever is batched, chunked, hit, 
         const name = "reason" in end ? end.reason : end.kind === "failed" ? end.message : end.kind;
         ends[name] = (ends[name] ?? 0) + 1;
       }
+      // Whoever forgot to give back what it had leased is not heard of again.
+      mix.engine.kvLeases.expire(Infinity);
       expect(mix.engine.load()).toMatchObject({
         queuedRequests: 0,
         runningRequests: 0,
@@ -486,6 +523,10 @@ describe("a request gets what it gets alone, whatever is batched, chunked, hit, 
     seen.loadedTokens += counters.prefix.loadedTokens;
     seen.failedLoads += mix.tier.failedLoads;
     seen.fetches += mix.tier.fetches;
+    seen.peerFetches += mix.tier.peerFetches;
+    seen.leases += mix.leaseReader?.opened ?? 0;
+    seen.leasedBlocks += mix.leaseReader?.comparisons ?? 0;
+    seen.leasesEndedEarly += mix.engine.kvLeases.endedEarly;
     seen.drafts += counters.drafts.drafts;
     seen.acceptedTokens += counters.drafts.acceptedTokens;
     seen.rejectedTokens += counters.drafts.draftTokens - counters.drafts.acceptedTokens;
@@ -517,6 +558,10 @@ describe("a request gets what it gets alone, whatever is batched, chunked, hit, 
     expect(seen.loadedTokens).toBeGreaterThan(300);
     expect(seen.failedLoads).toBeGreaterThan(30);
     expect(seen.fetches).toBeGreaterThan(30);
+    expect(seen.peerFetches).toBeGreaterThan(300);
+    expect(seen.leases).toBeGreaterThan(1000);
+    expect(seen.leasedBlocks).toBeGreaterThan(1000);
+    expect(seen.leasesEndedEarly).toBeGreaterThan(300);
     expect(seen.drafts).toBeGreaterThan(2000);
     expect(seen.acceptedTokens).toBeGreaterThan(2000);
     expect(seen.rejectedTokens).toBeGreaterThan(1000);
