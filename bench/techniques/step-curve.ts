@@ -5,9 +5,10 @@ import { somePrompt } from "./workload.ts";
 
 const BATCHES = [1, 2, 4, 8, 12, 16, 24];
 const CONTEXTS_TOKENS = [24, 130, 400];
-const DECODES = 12;
+const DECODES = 36;
+/** Behind a prompt the caches are full of it; what is predicted is long runs. */
+const SETTLING_DECODES = 4;
 const PROMPTS_TOKENS = [17, 60, 250, 1500];
-const ROUNDS = 3;
 
 /** What a step takes in which so many sequences decode, by the KV tokens of all of them. */
 interface DecodeLine {
@@ -55,7 +56,8 @@ export class StepCurve implements StepForecast {
   }
 }
 
-export async function measureStepCurve(machine: Machine): Promise<StepCurve> {
+/** Measures it over so many rounds. */
+export async function measureStepCurve(machine: Machine, rounds = 2): Promise<StepCurve> {
   const prefill = new StepModel({
     fixedMs: machine.speed.stepMs / 2,
     tokenMs: 1000 / machine.speed.prefillTokensPerSecond,
@@ -64,7 +66,7 @@ export async function measureStepCurve(machine: Machine): Promise<StepCurve> {
     kvTokenMs: 0,
   });
   const points = new Map<string, { batch: number; kvTokens: number; samplesMs: number[] }>();
-  for (let round = 0; round < ROUNDS; round += 1) {
+  for (let round = 0; round < rounds; round += 1) {
     for (const promptTokens of PROMPTS_TOKENS) {
       // oxlint-disable-next-line no-await-in-loop -- one at a time
       const steps = await runBatch(machine, { batch: 1, promptTokens, outputTokens: 1 });
@@ -85,7 +87,7 @@ export async function measureStepCurve(machine: Machine): Promise<StepCurve> {
         const decodes = steps.filter(
           ({ work: { tokens, sequences } }) => tokens === batch && sequences === batch,
         );
-        point.samplesMs.push(...decodes.map(({ cpuMs }) => cpuMs));
+        point.samplesMs.push(...decodes.slice(SETTLING_DECODES).map(({ cpuMs }) => cpuMs));
       }
     }
   }

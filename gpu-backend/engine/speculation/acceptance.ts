@@ -45,6 +45,11 @@ export class Acceptance {
     return (held + weight * prior) / (tried + weight);
   }
 
+  /** Whether more was verified of a kind than what it was believed to be worth before weighs. */
+  isKnown(kind: GuessKind): boolean {
+    return (this.#tallies.get(kind)?.tried ?? 0) > PRIOR_WEIGHT;
+  }
+
   /** Of `proposed` guesses the first `accepted` held; the one behind them did not, the rest is unknown. */
   record(kind: GuessKind, proposed: number, accepted: number): void {
     if (proposed === 0) return;

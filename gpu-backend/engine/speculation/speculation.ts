@@ -105,7 +105,8 @@ export class Speculation {
 
   /**
    * Whom a draft model is to be asked for before the next step, and for how many tokens. Nobody while that
-   * does not pay, but for one now and then to see whether it would.
+   * does not pay, but for one now and then to see whether it would; and one until it has shown what it is
+   * worth, since it has to read all of a text before its first guess.
    */
   draftWishes(running: readonly Sequence[], draft: StepForecast): DraftWish[] {
     if (this.#options.drafts !== true || this.#forecast === undefined) return [];
@@ -134,7 +135,7 @@ export class Speculation {
       if (draftTokens === 0) return [];
       return [{ id, tokens, sampling: request.sampling, outputIndex, draftTokens }];
     });
-    return isProbe ? wishes.slice(0, 1) : wishes;
+    return isProbe || !this.#all.isKnown("draft-model") ? wishes.slice(0, 1) : wishes;
   }
 
   /** Learns from a committed row how many of its drafts held. */

@@ -234,6 +234,26 @@ describe("draft wishes", () => {
     expect(asked.filter((count) => count > 0)).toHaveLength(2);
   });
 
+  test("are for one request until so many guesses were verified as the belief in them weighs", () => {
+    const engine = anEngine(options);
+    for (const id of ["a", "b"]) engine.submit(aGenerateRequest({ id, outputTokensMax: 400 }), 0);
+    runStep(engine);
+    const asked = Array.from({ length: 6 }, () => {
+      const wishes = engine.draftWishes(costs(0.01, 0));
+      for (const { id } of wishes) engine.offerDrafts(id, [8]);
+      const batch = planStep(engine);
+      // What was guessed comes, and each time a token that was not said before.
+      const next = 100 + (batch.rows[0]?.startPosition ?? 0);
+      commitChosen(
+        engine,
+        batch,
+        draftsOf(batch).map((drafts) => [...drafts, next]),
+      );
+      return wishes.length;
+    });
+    expect(asked).toEqual([1, 1, 1, 1, 1, 2]);
+  });
+
   test("where they did pay meanwhile are probed as soon as at first", () => {
     const engine = anEngine(options);
     engine.submit(aGenerateRequest({ outputTokensMax: 400 }), 0);
