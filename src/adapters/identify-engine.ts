@@ -61,6 +61,7 @@ const OWNERS: ReadonlyMap<string, Engine> = new Map([
   ["vllm", "vllm"],
   ["sglang", "sglang"],
   ["tensorrt_llm", "trtllm"],
+  ["Triton Inference Server", "trtllm"],
   ["llamacpp", "llamacpp"],
   ["nvidia", "dynamo"],
 ]);

@@ -113,6 +113,7 @@ describe("sluice doctor", () => {
       // What others wanted to read.
       "/metrics",
     ],
+    ["trtllm", { "/v1/models": { data: [{ id: "a", owned_by: "Triton Inference Server" }] } }, ""],
     [
       "llamacpp",
       { "/props": { total_slots: 4, default_generation_settings: { n_ctx: 8192 } } },

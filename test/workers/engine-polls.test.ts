@@ -63,6 +63,40 @@ describe("a pool of servers that say how they are", () => {
     expect(await gateway.upstream.probed()).toHaveLength(length);
   });
 
+  test("asks at most sixteen of them: those beyond are known by what was sent there", async () => {
+    const gateway = await aPoolOf("ollama", { replicaCount: 18 });
+    await gateway.upstream.saysOfItself({ "/api/version": OK, "/api/tags": OK });
+    await gateway.upstream.answerWith(streamThatGoesOn(["a"], HANG));
+    const release = await hold(gateway);
+    const versionsAsked = async () =>
+      (await gateway.upstream.probed()).filter(({ path }) => path === "/api/version");
+    await vi.waitFor(async () => {
+      expect((await versionsAsked()).length).toBeGreaterThanOrEqual(32);
+    }, WAIT);
+    const asked = new Set((await versionsAsked()).map(({ address }) => address));
+    expect([...asked].toSorted((a, b) => a - b)).toEqual(Array.from({ length: 16 }, (_, at) => at));
+    expect(await replicaStates(gateway)).toHaveLength(18);
+    await release();
+  });
+
+  test("never reads a TensorRT-LLM's statistics, which whoever reads them takes away", async () => {
+    const gateway = await aPoolOf("trtllm");
+    await gateway.upstream.saysOfItself({
+      "/health": OK,
+      "/metrics": jsonAnswer([{ iter: 1 }]),
+      "/prometheus/metrics": metrics("trtllm_num_requests_running 1\n"),
+      "/v1/models": OK,
+    });
+    await gateway.upstream.answerWith(streamThatGoesOn(["a"], HANG));
+    const release = await hold(gateway);
+    await vi.waitFor(async () => {
+      expect((await gateway.upstream.probed()).length).toBeGreaterThanOrEqual(5);
+    }, WAIT);
+    const paths = (await gateway.upstream.probed()).map(({ path }) => path);
+    expect(new Set(paths)).toEqual(new Set(["/health", "/prometheus/metrics", "/v1/models"]));
+    await release();
+  });
+
   test("sends nothing to one that says it is not ready, and again once it is", async () => {
     const gateway = await aPoolOf("llamacpp", { replicaCount: 2 });
     const loading = [
