@@ -11,6 +11,7 @@ import { openDraftModel, openMachine } from "./techniques/bench-engine.ts";
 import { BATCHING } from "./techniques/batching.ts";
 import { CHUNKED_PREFILL } from "./techniques/chunked.ts";
 import { PAGING } from "./techniques/paging.ts";
+import { PEERS } from "./techniques/peers.ts";
 import { precisionSection } from "./techniques/precision.ts";
 import { PREFIX } from "./techniques/prefix.ts";
 import type { Row, Section } from "./techniques/section.ts";
@@ -45,7 +46,7 @@ const WASM_WAYS = [{ name: "int8, wasm", precision: "int8", runtime: "wasm" }] a
 const WAYS = [...WASM_WAYS, { name: "f32, node", precision: "f32", runtime: "node" }] as const;
 
 const NAMES = [
-  ...[BATCHING, PAGING, PREFIX, CHUNKED_PREFILL, TIERS].map(nameOf),
+  ...[BATCHING, PAGING, PREFIX, CHUNKED_PREFILL, TIERS, PEERS].map(nameOf),
   "speculation",
   "precision",
 ];
@@ -79,6 +80,7 @@ async function runBenchmark(flags: Flags): Promise<string> {
       CHUNKED_PREFILL,
       speculationSection(draftModel),
       TIERS,
+      PEERS,
       ...(other === undefined ? [] : [precisionSection(other)]),
     ];
     const sections = all.filter((section) => flags.only?.includes(nameOf(section)) ?? true);
