@@ -2,6 +2,7 @@ import type { FairAccount } from "../admission/waiting-request.ts";
 import { LeaseId } from "../protocol/ids.ts";
 import type { RouteResult } from "../routing/route-result.ts";
 import { routeResult } from "../routing/route-result.ts";
+import { claimedPaceMs } from "./claimed-pace.ts";
 import { kvPeerOf } from "./kv-peer.ts";
 import type { Lease } from "./lease-book.ts";
 import type { Option } from "./placement.ts";
@@ -68,6 +69,7 @@ export class Dispatcher {
     const dispatchNumber = this.#state.counts.dispatched;
     const leaseId = LeaseId.parse(`${this.#epoch}.${dispatchNumber}`);
     const { speedRatio } = replica.loadAt(nowMs);
+    const claimedMs = claimedPaceMs(replica, { promptTokens, outputTokens }, nowMs);
     const expected = { promptTokens, cachedTokens, outputTokensMax };
     const known = { leaseId, tenantId, modelId, dispatchNumber, ...expected };
     const promised = { tpotMs: tpot?.limitMs, tbtMs: tbtMaxMs };
@@ -93,6 +95,7 @@ export class Dispatcher {
       isStreamed: offer.isStreamed,
       tokensSoFar: 1,
       speedRatio,
+      ...(claimedMs !== undefined && { claimedPaceMs: claimedMs }),
       foreseen,
       spentMs: elapsedMsOf(request, nowMs),
       dispatchedAtMs: nowMs,

@@ -39,6 +39,8 @@ export interface Lease {
   readonly account: FairAccount;
   /** How slow the replica was taken to be. */
   readonly speedRatio: number;
+  /** The pace that the replica's own figures foretold; absent where it told none. */
+  readonly claimedPaceMs?: number;
   /** What was foreseen, to be held against what comes. */
   readonly foreseen: { readonly ttft: PastForecast; readonly tpot: ForeseenPace };
   /** What of the targets' time was spent by the dispatch. */

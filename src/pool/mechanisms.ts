@@ -23,6 +23,8 @@ export interface Mechanisms {
   readonly displacement: boolean;
   /** Adds what was sent since the last report to the load. Off: a server that is not ours has what it says. */
   readonly ledger: boolean;
+  /** Holds what replicas tell of their steps against what comes. Off: they are believed. */
+  readonly doubt: boolean;
   /** Ejects replicas that fail. */
   readonly ejection: boolean;
   /** Holds it against no replica when a tenant's requests fail wherever they are sent. */
@@ -44,6 +46,7 @@ export const ALL_MECHANISMS: Mechanisms = {
   queue: true,
   displacement: true,
   ledger: true,
+  doubt: true,
   ejection: true,
   blame: true,
   hedging: true,

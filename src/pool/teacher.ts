@@ -16,6 +16,7 @@ import type { PromptTotals } from "./prompt-totals.ts";
 import { isMute } from "./prospects.ts";
 import type { ReplicaWaits } from "./replica-waits.ts";
 import type { TenantBook } from "./tenant-book.ts";
+import { claimedPaceMs } from "./claimed-pace.ts";
 
 /** What learns from how requests fare. */
 export interface TeacherParts {
@@ -92,16 +93,28 @@ export class Teacher {
     waits.forget();
     if (isOver && decodeMs !== undefined && outputTokens >= TPOT_TOKENS_MIN) {
       const { tpot } = lease.foreseen;
-      const actualMs = judgedPaceMs(tpot, decodeMs / (outputTokens - 1));
+      const paceMs = decodeMs / (outputTokens - 1);
+      this.#judgeClaim(lease, paceMs, nowMs);
+      const actualMs = judgedPaceMs(tpot, paceMs);
       if (actualMs === undefined) return;
       this.#calibration.learn("tpot", { ...tpot, actualMs }, nowMs);
       const { speedRatio } = lease;
       if (!lease.isLost) {
         replicas
           .get(lease.replicaId)
-          ?.learn({ predictedMs: tpot.predictedMs, actualMs, speedRatio });
+          ?.learn({ predictedMs: tpot.predictedMs, actualMs, speedRatio }, nowMs);
       }
     }
+  }
+
+  /** Holds what the replica tells of its steps against the pace of one who ran there, and still counts there. */
+  #judgeClaim(lease: Lease, actualMs: number, nowMs: number): void {
+    const { mechanisms, replicas } = this.#parts;
+    const replica = replicas.get(lease.replicaId);
+    const sentMs = lease.claimedPaceMs;
+    if (!mechanisms.doubt || replica === undefined || lease.isLost || sentMs === undefined) return;
+    const endedMs = claimedPaceMs(replica, lease, nowMs);
+    if (endedMs !== undefined) replica.learn({ claimedMs: [sentMs, endedMs], actualMs }, nowMs);
   }
 
   #judgeReplica(lease: Lease, { kind }: Outcome, nowMs: number): void {

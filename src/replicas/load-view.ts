@@ -12,12 +12,17 @@ import type { Residents, SentRequest } from "./residents.ts";
 import type { PredictedDuration } from "./speed-factor.ts";
 import { SpeedFactor } from "./speed-factor.ts";
 import { stepCostOf, tellsStepCost } from "./step-prior.ts";
+import type { ClaimedDuration } from "./claimed-speed.ts";
+import { ClaimedSpeed, claimedSpeedRatio } from "./claimed-speed.ts";
 
 /** An older report has missed a heartbeat: what keeps the replica from reporting may keep it from work. */
 const REPORT_AGE_MS_LATE = 1_000;
 const LATE_SPEED_RATIO = 1.5;
 /** What an answer will meet in its life is told by more than the two seconds that a report looks back on. */
 const PREFILL_TIME_HALF_LIFE_MS = 5_000;
+
+/** What an answer says of a replica's speed: beside what was predicted, or beside what the replica told. */
+export type LearnedDuration = PredictedDuration | ClaimedDuration;
 
 /**
  * What a replica has on its hands, by its reports or, of one that never reports, by what we sent. What
@@ -28,6 +33,7 @@ export class LoadView {
   readonly #residents: Residents;
   readonly #countsLedger: boolean;
   readonly #speed: SpeedFactor;
+  readonly #claimedSpeed: ClaimedSpeed;
   readonly #prefillTimeRatio: DecayingAverage;
   readonly #backlog: PrefillBacklog;
   /** The last answer of `at`, until something changes. */
@@ -38,6 +44,7 @@ export class LoadView {
     this.#residents = residents;
     this.#countsLedger = countsLedger;
     this.#speed = new SpeedFactor(state.speed);
+    this.#claimedSpeed = new ClaimedSpeed(state.claimedSpeed);
     this.#prefillTimeRatio = new DecayingAverage(
       { halfLifeMs: PREFILL_TIME_HALF_LIFE_MS },
       state.prefillTime,
@@ -74,14 +81,16 @@ export class LoadView {
   }
 
   /** Learns how right a prediction was. */
-  learn(duration: PredictedDuration): void {
-    this.#speed.learn(duration);
+  learn(duration: LearnedDuration, nowMs: number): void {
+    if ("claimedMs" in duration) this.#claimedSpeed.learn(duration, nowMs);
+    else this.#speed.learn(duration);
     this.changed();
   }
 
   /** Another process may run on another machine. */
   forgetSpeed(): void {
     this.#speed.forget();
+    this.#claimedSpeed.forget();
     this.changed();
   }
 
@@ -117,11 +126,18 @@ export class LoadView {
   }
 
   #speedRatioBy(report: ReplicaReport, reportAgeMs: number): number {
-    const ratio = tellsStepCost(report) ? report.speedRatio : this.#speed.ratio;
-    return reportAgeMs > REPORT_AGE_MS_LATE ? LATE_SPEED_RATIO * ratio : ratio;
+    const ratio = tellsStepCost(report)
+      ? report.speedRatio * claimedSpeedRatio(this.#state.claimedSpeed)
+      : this.#speed.ratio;
+    return isReportLate(reportAgeMs) ? LATE_SPEED_RATIO * ratio : ratio;
   }
 
   get #plainTokenMs(): number {
     return this.#speed.ratio * PLAIN_STEP.tokenMs;
   }
+}
+
+/** Whether a report is so old that its replica is taken to be slower than it says. */
+export function isReportLate(reportAgeMs: number): boolean {
+  return reportAgeMs > REPORT_AGE_MS_LATE;
 }

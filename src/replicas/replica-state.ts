@@ -13,6 +13,8 @@ import type { ServedModelsState } from "./served-models.ts";
 import type { UpstreamQuotaState } from "./upstream-quota.ts";
 import { ceilingOf } from "./upstream-quota.ts";
 import type { SpeedFactorState } from "./speed-factor.ts";
+import type { ClaimedSpeedState } from "./claimed-speed.ts";
+import { claimsBelieved } from "./claimed-speed.ts";
 
 /** What the configuration says of a replica. */
 export interface ReplicaSettings {
@@ -103,7 +105,9 @@ export interface ReplicaState {
   readonly residents: ResidentsState;
   readonly health: ReplicaHealthState;
   readonly prefixes: PrefixIndexState;
+  /** Of an engine that does not tell what its steps cost, and of one that does. */
   readonly speed: SpeedFactorState;
+  readonly claimedSpeed: ClaimedSpeedState;
   readonly prefillTime: AverageState;
   readonly backlog: PrefillBacklogState;
 }
@@ -125,6 +129,7 @@ export function newReplicaState(settings: ReplicaSettings): ReplicaState {
     health: { failures: 0, stalls: [], ejections: 0 },
     prefixes: newPrefixIndexState(),
     speed: { logRatio: 0 },
+    claimedSpeed: claimsBelieved(),
     prefillTime: { weight: 0 },
     backlog: { tokens: 0, atMs: 0 },
   };

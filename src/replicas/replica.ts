@@ -5,6 +5,7 @@ import type { EngineSignals } from "../protocol/engine-signals.ts";
 import type { LeaseId, ReplicaId } from "../protocol/ids.ts";
 import type { HealthOptions } from "./health.ts";
 import { ReplicaHealth } from "./health.ts";
+import type { LearnedDuration } from "./load-view.ts";
 import { LoadView } from "./load-view.ts";
 import { PrefixIndex } from "./prefix-index.ts";
 import type { ReplicaCondition } from "./replica-condition.ts";
@@ -22,7 +23,6 @@ import type { ResidentRequest, SentRequest } from "./residents.ts";
 import { Residents } from "./residents.ts";
 import { UpstreamQuota } from "./upstream-quota.ts";
 import { ServedModels } from "./served-models.ts";
-import type { PredictedDuration } from "./speed-factor.ts";
 
 /** What we believe of one engine: its last report carried forward to the present, plus what we sent since. */
 export class Replica {
@@ -263,9 +263,9 @@ export class Replica {
     else state.releasedKvTokens += promptTokens + expectedOutputTokens;
   }
 
-  /** Learns how right a prediction was, which counts for engines that do not tell what their steps cost. */
-  learn(duration: PredictedDuration): void {
-    this.#loads.learn(duration);
+  /** Learns how right a prediction was, or what the replica told of its steps. */
+  learn(duration: LearnedDuration, nowMs: number): void {
+    this.#loads.learn(duration, nowMs);
   }
 
   /** `isLive` knows which leases are alive; every resident holds one of them. */

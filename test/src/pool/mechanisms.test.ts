@@ -158,6 +158,22 @@ const EXAMPLES: Readonly<Record<keyof Mechanisms, Example>> = {
     on: ["a"],
     off: ["a", "b"],
   },
+  doubt: {
+    says: "a replica whose answers take twice as long as it tells is not believed",
+    run: (mechanisms) => {
+      const pool = aPoolWith({ ...mechanisms, margin: false });
+      const outcome = { ...COMPLETED, promptTokens: 116, outputTokens: 51, decodeMs: 1_100 };
+      for (let nowMs = 0; nowMs <= 6_000; nowMs += 300) {
+        pool.report(replicaIdOf(0), aReport(2 + nowMs), nowMs);
+        pool.settle(leaseOf(pool.offer(anOffer(`r${nowMs}`), nowMs)), outcome, nowMs + 200);
+      }
+      // Of the 11 ms a token that it tells this is as much again and a half.
+      const targets = { ...PATIENT.targets, tpot: { limitMs: 17, percentileRatio: 0.99 } };
+      return dispatched(pool.offer(anOffer("r", { ...PATIENT, targets }), 6_300));
+    },
+    on: [],
+    off: ["r"],
+  },
   ejection: {
     says: "a replica that fails again and again gets nothing for a while",
     run: (mechanisms) => {

@@ -64,7 +64,7 @@ describe("a replica that never reports", () => {
     expect(replica.loadAt(0).speedRatio).toBe(1);
     const slow = { predictedMs: 10, actualMs: 40 };
     for (let count = 0; count < 20; count++) {
-      replica.learn({ ...slow, speedRatio: 1 });
+      replica.learn({ ...slow, speedRatio: 1 }, 0);
     }
     expect(replica.loadAt(0).speedRatio).toBeCloseTo(4, 1);
   });

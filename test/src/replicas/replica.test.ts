@@ -332,7 +332,7 @@ describe("Replica.loadAt()", () => {
     for (const replica of [telling, silent]) {
       for (let count = 0; count < 6; count++) {
         const { speedRatio } = replica.loadAt(0);
-        replica.learn({ predictedMs: 100 * speedRatio, actualMs: 200, speedRatio });
+        replica.learn({ predictedMs: 100 * speedRatio, actualMs: 200, speedRatio }, 0);
       }
     }
     expect(telling.loadAt(0).speedRatio).toBe(1);
