@@ -321,7 +321,9 @@ describe("authenticate(), while the Directory is away", () => {
     const endsAtMs = NOW_MS + ACCESS_LAST_GOOD_MS;
     expect(await authenticateWith(bearer(key), { nowMs: endsAtMs - 1 })).toBe("tenant-a");
     expect(await authenticateWith(bearer(key), { nowMs: endsAtMs })).toBe("not_configured");
-    expect(logged.mock.calls.flat()).toEqual([
+    // An object of an earlier test may have its own last word meanwhile.
+    const ofOthers = /"event":"pool-memory"/;
+    expect(logged.mock.calls.flat().filter((line) => !ofOthers.test(line))).toEqual([
       expect.stringMatching(/"event":"directory-away".*"isServed":true/),
       expect.stringMatching(/"event":"directory-away".*"isServed":false/),
     ]);
