@@ -74,6 +74,11 @@ export const FLAGS: Readonly<Record<string, Flag>> = {
     argument: "URL,…",
     help: "engines of the same model that KV may be fetched from where the gateway says they have it; with --kv-host-mib",
   },
+  role: {
+    argument: "prefill|decode|mixed",
+    help: "what the pool is to send it: prompts to compute for others, or requests whose prompts come from --kv-peers; a hint",
+    default: "mixed",
+  },
   isolation: {
     argument: "borrow|strict",
     help: "whether a tenant may use what others leave of their shares",

@@ -21,5 +21,23 @@ export function problemsOfKv({ texts, given, switches }: GivenFlags): string[] {
   if (texts["kv-peers"] !== undefined && texts["kv-host-mib"] === "0") {
     problems.push("--kv-peers: expected with --kv-host-mib, through which all of it comes");
   }
-  return problems;
+  return [...problems, ...problemsOfRole(texts, switches)];
+}
+
+/** Who computes for others has to keep it, and who is to have it from others has to know them. */
+function problemsOfRole(
+  texts: GivenFlags["texts"],
+  switches: GivenFlags["switches"],
+): readonly string[] {
+  const { role = "" } = texts;
+  if (role === "mixed") return [];
+  if (switches.has("no-prefix-cache")) {
+    return [
+      `--role: expected without --no-prefix-cache, by which a ${role} replica gives or takes KV`,
+    ];
+  }
+  if (role === "decode" && texts["kv-peers"] === undefined) {
+    return ["--role: decode expects --kv-peers, the engines that compute its prompts"];
+  }
+  return [];
 }

@@ -206,6 +206,7 @@ function helloOf(
     queueMax: settings.queueMax,
     batchTokensMax: settings.batchTokensMax,
     keepsTbt: settings.scheduling.keepsTbt,
+    ...(settings.role !== "mixed" && { role: settings.role }),
   };
 }
 

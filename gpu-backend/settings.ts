@@ -2,6 +2,7 @@ import { basename, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import { isLoopbackHost } from "../src/base/loopback-host.ts";
+import { REPLICA_ROLES, type ReplicaRole } from "../src/protocol/engine-api.ts";
 import { refusalOf, RUNTIME_CHOICES } from "./engine/executor/runtime-choice.ts";
 import type { Scheduling } from "./engine/scheduling.ts";
 import { SPECULATION_MODES, type Speculating } from "./engine/speculation/speculating.ts";
@@ -37,6 +38,8 @@ export interface Settings {
   readonly kvTiers: KvTierSettings | undefined;
   /** Engines that KV may be fetched from, each as the gateway names it. */
   readonly kvPeers: readonly string[];
+  /** What the pool is told that this engine is for. */
+  readonly role: ReplicaRole;
   readonly poolUrl: string | undefined;
   /** Absent: the address that the engine listens on. */
   readonly advertiseUrl: string | undefined;
@@ -108,6 +111,7 @@ const FlagValues = z.object({
     /^https?$/,
     "URLs such as http://HOST:PORT, with commas between them",
   ).default([]),
+  role: z.enum(REPLICA_ROLES, "prefill, decode or mixed"),
   speculation: z.enum(SPECULATION_MODES, "off, lookup, draft or auto"),
   "draft-model": z.string().min(1, "a directory").optional(),
   "max-draft-tokens": integer(1, 64),
@@ -162,6 +166,7 @@ function problemsOfSecret(
         : [`--host ${texts["host"]} is reachable by others`]),
       ...(texts["pool-url"] === undefined ? [] : ["--pool-url needs it to be let in"]),
       ...(texts["kv-peers"] === undefined ? [] : ["--kv-peers needs it to be let in there"]),
+      ...(texts["role"] === "prefill" ? ["--role prefill needs it to let others in"] : []),
     ];
     return reasons.map(
       (reason) => `${SECRET_VARIABLE}: expected in the environment, since ${reason}`,
@@ -263,6 +268,7 @@ function toSettings(
     },
     kvTiers: kvTiersOf(values),
     kvPeers: values["kv-peers"].map(withoutSlash),
+    role: values.role,
     poolUrl: values["pool-url"],
     advertiseUrl: values["advertise-url"],
     drainMs: values["drain-ms"],

@@ -6,6 +6,10 @@ const Count = z.int().min(0);
 /** Raised when a frame changes incompatibly; a pool closes connections of another version. */
 export const REPLICA_PROTOCOL_VERSION = 3;
 
+/** What a replica was started for. The pool's hint, and no lock: each of them serves whatever it is sent. */
+export const REPLICA_ROLES = ["prefill", "decode", "mixed"] as const;
+export type ReplicaRole = (typeof REPLICA_ROLES)[number];
+
 /** First frame of a replica on its WebSocket to the pool: who it is and what it can hold. */
 export const ReplicaHello = z.object({
   kind: z.literal("hello"),
@@ -26,6 +30,8 @@ export const ReplicaHello = z.object({
   batchTokensMax: z.int().min(1),
   /** True where a step has no more prefill than the TBT targets of those that decode allow. */
   keepsTbt: z.boolean(),
+  /** Absent: mixed. */
+  role: z.enum(REPLICA_ROLES).exactOptional(),
 });
 export type ReplicaHello = z.infer<typeof ReplicaHello>;
 

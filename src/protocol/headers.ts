@@ -22,6 +22,11 @@ export const ENGINE_HEADERS = {
   tellTokens: "x-gw-tell-tokens",
   /** Another replica, by its URL, that has more of the prompt cached: KV may be fetched from there. */
   kvPeer: "x-gw-kv-peer",
+  /**
+   * `1` asks for the KV of the prompt and nothing else: the answer is a `PrefillAnswer`, and another engine
+   * that is named this one as its peer fetches what is held. Who does not know it generates as ever.
+   */
+  prefillOnly: "x-gw-prefill-only",
   /** W3C Trace Context: the request's trace, and in it the gateway's span. */
   traceparent: "traceparent",
 } as const;

@@ -48,7 +48,7 @@ describe("parseSettings", () => {
       "--drain-ms 0 --exit-with-stdin --policy priority --keep-tbt --kv-admission past-future",
       "--kv-shares 4 --isolation strict --speculation auto --draft-model /models/small",
       "--max-draft-tokens 3 --kv-host-mib 64 --kv-disk /var/kv --kv-disk-mib 128",
-      "--kv-peers http://a:1,https://b/",
+      "--kv-peers http://a:1,https://b/ --role decode",
     );
     expect(settingsOf(argv, SECRET)).toEqual({
       modelDirectory: "/models/other",
@@ -76,6 +76,7 @@ describe("parseSettings", () => {
         memoryBytes: 64 * 2 ** 20,
         disk: { folder: "/var/kv", bytes: 128 * 2 ** 20 },
       },
+      role: "decode",
       kvPeers: ["http://a:1", "https://b"],
       speculating: { mode: "auto", draftTokensMax: 3, draftModelDirectory: "/models/small" },
       poolUrl: "ws://edge/internal/pools/p",
@@ -187,6 +188,22 @@ describe("parseSettings", () => {
 
   test("the prefix cache can be turned off", () => {
     expect(settingsOf(["--no-prefix-cache"]).prefixCache).toBe(false);
+  });
+
+  test("who computes for others keeps it and lets them in, and who decodes knows whom to ask", () => {
+    expect(problemsOf(words("--role judge"))).toEqual([
+      '--role: expected prefill, decode or mixed, found "judge"',
+    ]);
+    expect(problemsOf(words("--role prefill"))).toEqual([
+      "SLUICE_REPLICA_SECRET: expected in the environment, since --role prefill needs it to let others in",
+    ]);
+    expect(problemsOf(words("--role prefill --no-prefix-cache"), SECRET)).toEqual([
+      "--role: expected without --no-prefix-cache, by which a prefill replica gives or takes KV",
+    ]);
+    expect(problemsOf(words("--role decode"), SECRET)).toEqual([
+      "--role: decode expects --kv-peers, the engines that compute its prompts",
+    ]);
+    expect(settingsOf(words("--role prefill"), SECRET).role).toBe("prefill");
   });
 
   test("a tier on disk is reached through one in memory, and either through the prefix cache", () => {

@@ -13,6 +13,12 @@ describe("a hello", () => {
     expect(isFrame({ ...hello, batchTokensMax: 0 })).toBe(false);
   });
 
+  test("may say what the replica was started for, in words that are known", () => {
+    const hello = aHello(0, { role: "prefill" });
+    expect(ReplicaFrame.parse(hello)).toEqual(hello);
+    expect(isFrame({ ...hello, role: "judge" })).toBe(false);
+  });
+
   test("of another version of the protocol is none", () => {
     expect(isFrame({ ...aHello(0), protocolVersion: 1 })).toBe(false);
   });
