@@ -7,6 +7,7 @@ import type { DraftModel } from "./draft-model.ts";
 import { Engine } from "./engine/engine.ts";
 import type { EngineOptions } from "./engine/engine-options.ts";
 import { createOnnxExecutor, type OnnxExecutor } from "./engine/executor/onnx-executor.ts";
+import type { KvLeases } from "./engine/kv-cache/kv-leases.ts";
 import { messageOf } from "./engine/message-of.ts";
 import { loadModel } from "./engine/model/load-model.ts";
 import { StepMeter } from "./engine/step-meter.ts";
@@ -35,6 +36,9 @@ import { loadDraftModel } from "./load-draft-model.ts";
 
 /** What a disk may hold up the end of its engine. */
 const WRITE_MS_MAX = 1_000;
+
+/** Where all else decodes, a prompt that is computed holds up several others. */
+const DECODE_PREFILL_COST_RATIO = 4;
 
 const input: EngineThreadInput = workerData;
 const port = ownPort();
@@ -66,7 +70,6 @@ async function serve({ options, watchMemory, kvPort }: EngineThreadInput): Promi
       onFault: (fault) => tellOperator(`The KV tier on disk is given up: ${fault}`),
     });
   const engine = new Engine(engineOptionsOf(options, { executor, meter, draftModel, kvTier }));
-  if (kvPort !== undefined) exchangeKv(kvPort, { executor, peers, leases: engine.kvLeases });
   let submissions = 0;
   const snapshot = () => {
     const { stepRetries } = loop;
@@ -85,6 +88,7 @@ async function serve({ options, watchMemory, kvPort }: EngineThreadInput): Promi
       post({ kind: "events", events, atMs, snapshot: snapshot(), ...prefixNews(engine) }),
     onDraftsGivenUp: (reason) => tellOperator(`The draft model is given up: ${reason}`),
   });
+  if (kvPort !== undefined) exchangeKv(kvPort, { executor, peers, leases: engine.kvLeases, loop });
   const compiler = compilerFor(executor, loaded.tokenBytes);
   const intake: ConstraintIntake = new ConstraintIntake(loop, compiler, executor.eosTokenIds);
   port.on("message", (command: EngineCommand) => {
@@ -141,6 +145,7 @@ function engineOptionsOf(
       batchTokensMax: executor.batchTokensMax,
     }),
     forecast: meter.model,
+    ...(options.role === "decode" && { prefillCostRatio: DECODE_PREFILL_COST_RATIO }),
     chunkedPrefill: options.scheduling.chunkedPrefill,
     keepsTbt: options.scheduling.keepsTbt,
     ...(kvTier !== undefined && { kvTier }),
@@ -262,8 +267,13 @@ function snapshotOf(
     prefixLoadedTokens: counters.prefix.loadedTokens,
     preemptions: counters.preemptions,
     drafts: counters.drafts,
-    leases: { openLeases: engine.kvLeases.count, endedEarly: engine.kvLeases.endedEarly },
+    leases: leasesOf(engine.kvLeases),
+    prefills: counters.prefills,
   };
+}
+
+function leasesOf({ count, endedEarly, holds, holdsEndedEarly }: KvLeases) {
+  return { openLeases: count, endedEarly, holds, holdsEndedEarly };
 }
 
 function ownPort(): MessagePort {

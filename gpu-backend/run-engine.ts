@@ -141,6 +141,7 @@ function threadOptionsOf(settings: Settings): EngineThreadOptions {
     speculating: settings.speculating,
     kvTiers: settings.kvTiers,
     kvPeers: settings.kvPeers,
+    role: settings.role,
   };
 }
 

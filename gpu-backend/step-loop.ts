@@ -92,6 +92,11 @@ export class StepLoop {
     this.#wake?.();
   }
 
+  /** Says what the load is now that something other than a step has changed it. */
+  publishLoad(): void {
+    this.#publish([]);
+  }
+
   drain(): void {
     this.#options.engine.drain();
   }

@@ -1,4 +1,6 @@
 import type { MessagePort } from "node:worker_threads";
+import type { ReplicaRole } from "../src/protocol/engine-api.ts";
+import type { PrefillStatistics } from "./engine/engine-counters.ts";
 import type { EngineLoad } from "./engine/engine-load.ts";
 import type { MemoryPlan } from "./engine/executor/memory-plan.ts";
 import type { RuntimeChoice } from "./engine/executor/runtime-choice.ts";
@@ -31,6 +33,8 @@ export interface EngineThreadOptions {
   readonly kvTiers?: KvTierSettings | undefined;
   /** Engines that may be asked for KV, none unless given; with `kvTiers` alone. */
   readonly kvPeers?: readonly string[];
+  /** Mixed unless given. */
+  readonly role?: ReplicaRole;
 }
 
 /** All that the engine thread is given at its start. */
@@ -79,13 +83,17 @@ export interface EngineSnapshot extends EngineLoad, StepMeasurements {
   readonly prefixLoadedTokens: number;
   readonly tiers: TierStatistics;
   readonly leases: LeaseStatistics;
+  readonly prefills: PrefillStatistics;
 }
 
-/** Blocks that other engines are copying. */
+/** Blocks that other engines are copying, or are to copy. */
 interface LeaseStatistics {
   readonly openLeases: number;
   /** Not renewed in time, or in the way of what runs here. */
   readonly endedEarly: number;
+  /** Prompts that were computed for others, and not fetched yet. */
+  readonly holds: number;
+  readonly holdsEndedEarly: number;
 }
 
 /** From the main thread to the engine thread. */

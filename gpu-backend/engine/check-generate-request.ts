@@ -4,7 +4,7 @@ import type { GenerateRequest } from "./generate-request.ts";
 /** Throws unless a request asks for something that can be computed; whoever made it is to see to that. */
 export function checkGenerateRequest(request: GenerateRequest): void {
   const { promptTokens, outputTokensMax, promptLogprobsTop, pooling, adapter } = request;
-  const { emittedTokens = [] } = request;
+  const { emittedTokens = [], prefillOnly } = request;
   assert(promptTokens.length > 0, "A prompt has at least one token");
   const looksAtPrompt = promptLogprobsTop !== undefined || pooling !== undefined;
   assert(outputTokensMax > 0 || looksAtPrompt, "A request asks for at least one token");
@@ -18,5 +18,6 @@ export function checkGenerateRequest(request: GenerateRequest): void {
     emittedTokens.length === 0 || !looksAtPrompt,
     "Who goes on has looked at its prompt before",
   );
+  assert(prefillOnly !== true || !looksAtPrompt, "Who looks at its prompt hits nothing of it");
   assert(adapter !== "", "An adapter has a name");
 }

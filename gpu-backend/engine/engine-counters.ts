@@ -12,10 +12,20 @@ export interface EngineCounters {
   readonly prefix: PrefixStatistics;
   readonly preemptions: number;
   readonly drafts: DraftStatistics;
+  readonly prefills: PrefillStatistics;
   readonly finished: Readonly<Record<FinishReason, number>>;
   readonly refused: Readonly<Record<RefusalReason, number>>;
   readonly failed: number;
 }
+
+/** Prompts that were prefilled for other engines; what is counted here is not among `promptTokens`. */
+export interface PrefillStatistics {
+  readonly requests: number;
+  readonly tokens: number;
+}
+
+/** Of an engine that was asked for none. */
+export const NO_PREFILLS: PrefillStatistics = { requests: 0, tokens: 0 };
 
 /** Counts what happened to requests by the events that say so: each is one more of its kind. */
 export class EventCounter {

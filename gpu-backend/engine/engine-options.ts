@@ -35,6 +35,11 @@ export interface EngineOptions {
   readonly logsEvents?: boolean;
   /** What the pool evicts is kept there, and loaded where that is quicker than to compute it. None unless given. */
   readonly kvTier?: KvTier;
+  /**
+   * How many times its own time a prompt costs that is computed here instead of fetched, since all who decode
+   * here wait for it as well. 1 unless given.
+   */
+  readonly prefillCostRatio?: number;
   /** Outputs are guessed and verified, several tokens a step. Nothing is unless given. */
   readonly speculation?: SpeculationOptions;
 }

@@ -17,6 +17,7 @@ import { type Ending, PendingStep } from "./pending-step.ts";
 import type { ComputedRow, RowResult } from "./row-result.ts";
 import { compareArrival, Scheduler } from "./scheduler.ts";
 import type { Plan, TurnedAway } from "./plan.ts";
+import { Prefills } from "./prefills.ts";
 import { Sequence } from "./sequence.ts";
 import { NO_DRAFTS } from "./speculation/draft-counter.ts";
 import type { DraftWish } from "./speculation/draft-wishes.ts";
@@ -38,6 +39,7 @@ export class Engine {
   readonly #scheduler: Scheduler;
   readonly #requests = new LiveRequests();
   readonly #eventCounter = new EventCounter();
+  readonly #prefills: Prefills;
   readonly #speculation: Speculation | undefined;
   #pendingStep: PendingStep | undefined;
   #isDraining = false;
@@ -47,11 +49,10 @@ export class Engine {
 
   constructor(options: EngineOptions) {
     this.#options = options;
-    const { kvTier, speculation, forecast, blockTokens } = options;
-    const tier = kvTier && new TierChoice(kvTier, forecast, blockTokens);
-    this.#kvCache = new KvCache({ ...options, tier });
+    const { kvTier, speculation, forecast, chunkedPrefill = true } = options;
+    this.#kvCache = new KvCache({ ...options, tier: kvTier && new TierChoice(kvTier, options) });
+    this.#prefills = new Prefills(this.#kvCache, options.prefixCache);
     const { sequenceBlocksMax } = this.#kvCache;
-    const { chunkedPrefill = true } = options;
     this.#limits = new IntakeLimits({ ...options, chunkedPrefill, sequenceBlocksMax });
     this.#speculation = speculation && new Speculation(speculation, forecast);
     this.#scheduler = new Scheduler(this.#kvCache, {
@@ -82,10 +83,9 @@ export class Engine {
   submit(request: GenerateRequest, nowMs: number, constraint?: TokenConstraint): GenerateEvent[] {
     assert(this.#requests.find(request.id) === undefined, `Request ${request.id} is live already`);
     checkGenerateRequest(request);
-    const liveRequests = this.#requests.count;
     const reason = this.#isDraining
       ? "draining"
-      : this.#limits.reasonToRefuse(request, { nowMs, liveRequests });
+      : this.#limits.reasonToRefuse(request, { nowMs, liveRequests: this.#requests.count });
     if (reason !== undefined) {
       constraint?.dispose();
       return this.#eventCounter.count([{ kind: "refused", id: request.id, reason }]);
@@ -99,6 +99,10 @@ export class Engine {
       hashing: this.#options,
       ...(constraint !== undefined && { constraint }),
     });
+    if (this.#prefills.hasNothingToDo(sequence)) {
+      sequence.dispose();
+      return this.#eventCounter.count([this.#prefills.finish(sequence, "length")]);
+    }
     this.#expectHit(sequence);
     this.#requests.add(sequence);
     this.#scheduler.enqueue(sequence);
@@ -157,6 +161,7 @@ export class Engine {
   plan(nowMs: number, spentMs = 0): Plan {
     assert(this.#pendingStep === undefined, "A step is pending: commit it or roll it back first");
     this.kvLeases.expire(nowMs);
+    this.#prefills.nowMs = nowMs;
     const events = this.#scheduler.takeLate(nowMs).map((sequence): GenerateEvent => {
       this.#forget(sequence);
       return { kind: "refused", id: sequence.id, reason: "deadline-passed" };
@@ -231,6 +236,7 @@ export class Engine {
       prefix: this.#kvCache.statistics,
       preemptions: this.#scheduler.preemptions,
       drafts: this.#speculation?.statistics ?? NO_DRAFTS,
+      prefills: this.#prefills.statistics,
     };
   }
 
@@ -259,7 +265,7 @@ export class Engine {
   }
 
   #advance(sequence: Sequence, row: BatchRow, result: ComputedRow): GenerateEvent[] {
-    if (!sequence.hasStarted) this.#promptTokens += sequence.promptTokens;
+    if (!sequence.hasStarted) this.#promptTokens += this.#prefills.ownTokens(sequence);
     const { events, ending } = sequence.commit(row, result);
     this.#computedTokens += row.tokens.length;
     this.#kvCache.confirm(sequence.id, sequence.computedTokens);
@@ -277,15 +283,9 @@ export class Engine {
   }
 
   #finish(sequence: Sequence, reason: FinishReason): GenerateEvent {
+    const event = this.#prefills.finish(sequence, reason);
     this.#remove(sequence, reason === "cancelled" ? "cancelled" : "complete");
-    return {
-      kind: "finished",
-      id: sequence.id,
-      reason,
-      promptTokens: sequence.promptTokens,
-      cachedTokens: sequence.cachedTokens ?? 0,
-      outputTokens: sequence.outputTokens,
-    };
+    return event;
   }
 
   #remove(sequence: Sequence, ending: "complete" | "cancelled" | "failed"): void {

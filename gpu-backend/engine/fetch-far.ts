@@ -31,11 +31,11 @@ export function fetchFar(
  * could no longer be in time if it were computed here.
  */
 export function peerWaitMs(
-  { loadMs, computeMs }: Pick<FarRun, "loadMs" | "computeMs">,
+  { loadMs, computeMs, worthMs }: Pick<FarRun, "loadMs" | "computeMs" | "worthMs">,
   leftMs: number,
 ): number {
   if (computeMs === undefined) return Math.max(0, Math.min(PEER_MS_MAX, leftMs));
-  const patienceMs = Math.max(PEER_MS_MIN, computeMs);
+  const patienceMs = Math.max(PEER_MS_MIN, worthMs ?? computeMs);
   // Where there is no time left to compute it, only a load can be in time.
   const slackMs = Math.max(LOAD_RATIO * loadMs, leftMs - computeMs);
   return Math.max(0, Math.min(PEER_MS_MAX, patienceMs, slackMs));

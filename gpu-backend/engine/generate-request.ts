@@ -93,6 +93,11 @@ export interface GenerateRequest {
    * Nothing brings KV yet, and HTTP does not offer it.
    */
   readonly awaitsKv?: boolean;
+  /**
+   * Only the KV of the full blocks that another engine can hit is wanted: no token comes of it, and what it
+   * has in the end is held for who fetches it.
+   */
+  readonly prefillOnly?: true;
   /** Another engine that has KV of its prompt, as the gateway believes. */
   readonly kvPeer?: KvPeer;
   /** A request that has not started by then, or too late to be in time, is refused instead of served. */
@@ -145,6 +150,8 @@ export type GenerateEvent =
       /** Prompt tokens that were found in the prefix cache at admission. */
       readonly cachedTokens: number;
       readonly outputTokens: number;
+      /** Of one that was prefilled only: the leading tokens that are held for who fetches them. */
+      readonly heldTokens?: number;
     }
   | {
       readonly kind: "refused";

@@ -51,7 +51,8 @@ export class IntakeLimits {
   }
 
   /** The most tokens that a request's output can have: its own limit, or what is left of ours. */
-  outputTokensMax({ outputTokensMax, promptTokens }: GenerateRequest): number {
+  outputTokensMax({ outputTokensMax, promptTokens, prefillOnly }: GenerateRequest): number {
+    if (prefillOnly === true) return 0;
     return Math.min(outputTokensMax, this.sequenceTokensMax - promptTokens.length);
   }
 }

@@ -3,10 +3,11 @@ import type { BatchRow } from "./batch.ts";
 import type { GenerateEvent, GenerateRequest } from "./generate-request.ts";
 import type { BlockHashing } from "./kv-cache/block-chain.ts";
 import { BlockChain, tenantNamespace } from "./kv-cache/block-chain.ts";
+import { firstTokensOf } from "./prefills.ts";
 import { PromptFindings } from "./prompt-findings.ts";
 import type { ComputedRow } from "./row-result.ts";
 import { messageOf } from "./message-of.ts";
-import type { TokenChoice } from "./token-choice.ts";
+import { choiceOf, type TokenChoice } from "./token-choice.ts";
 import type { TokenConstraint } from "./token-constraint.ts";
 import { TokenHistory } from "./token-history.ts";
 
@@ -46,7 +47,7 @@ export class Sequence {
   readonly arrivedAtMs: number;
   readonly outputTokensMax: number;
   readonly chain: BlockChain;
-  /** The prompt, then the output. */
+  /** The prompt, then the output; of what is prefilled only, as much as others can hit. */
   readonly #tokens: number[];
   readonly #stopTokenIds: ReadonlySet<number>;
   readonly #history: TokenHistory;
@@ -68,7 +69,7 @@ export class Sequence {
     this.arrivalNumber = options.arrivalNumber;
     this.arrivedAtMs = options.arrivedAtMs;
     this.outputTokensMax = options.outputTokensMax;
-    this.#tokens = [...promptTokens, ...emittedTokens];
+    this.#tokens = firstTokensOf(request, options.hashing.blockTokens);
     this.#stopTokenIds = new Set(request.stopTokenIds);
     this.#history = new TokenHistory(request.sampling, promptTokens, emittedTokens);
     this.#constraint = options.constraint;
@@ -90,7 +91,12 @@ export class Sequence {
   }
 
   get outputTokens(): number {
-    return this.#tokens.length - this.promptTokens;
+    return this.isPrefillOnly ? 0 : this.#tokens.length - this.promptTokens;
+  }
+
+  /** Its tokens are the full blocks of a prompt, and it ends when they are computed. */
+  get isPrefillOnly(): boolean {
+    return this.request.prefillOnly === true;
   }
 
   get knownTokens(): number {
@@ -258,15 +264,8 @@ export class Sequence {
   }
 
   #choiceAt(outputIndex: number): TokenChoice {
-    const { sampling, outputTokensMin, stopTokenIds, logprobsTop } = this.request;
-    return {
-      sampling,
-      outputIndex,
-      history: this.#history,
-      forbiddenTokenIds: outputIndex < outputTokensMin ? stopTokenIds : [],
-      ...(this.#constraint !== undefined && { constraint: this.#constraint }),
-      ...(logprobsTop !== undefined && { logprobsTop }),
-    };
+    const at = { outputIndex, history: this.#history, constraint: this.#constraint };
+    return choiceOf(this.request, at);
   }
 
   /** Counts tokens whose KV a step has computed. */

@@ -1,4 +1,4 @@
-import type { Sampling } from "./generate-request.ts";
+import type { GenerateRequest, Sampling } from "./generate-request.ts";
 import type { TokenConstraint } from "./token-constraint.ts";
 import type { TokenHistory } from "./token-history.ts";
 
@@ -21,4 +21,23 @@ export interface TokenChoice {
   readonly constraint?: TokenConstraint;
   /** Alternatives told with the token; absent: no log probabilities at all. */
   readonly logprobsTop?: number;
+}
+
+/** What decides the token of a request that has so many output tokens before it. */
+export function choiceOf(
+  request: GenerateRequest,
+  at: Pick<TokenChoice, "outputIndex" | "history"> & {
+    readonly constraint: TokenConstraint | undefined;
+  },
+): TokenChoice {
+  const { sampling, outputTokensMin, stopTokenIds, logprobsTop } = request;
+  const { outputIndex, history, constraint } = at;
+  return {
+    sampling,
+    outputIndex,
+    history,
+    forbiddenTokenIds: outputIndex < outputTokensMin ? stopTokenIds : [],
+    ...(constraint !== undefined && { constraint }),
+    ...(logprobsTop !== undefined && { logprobsTop }),
+  };
 }

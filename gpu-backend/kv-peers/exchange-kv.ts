@@ -2,6 +2,7 @@ import type { MessagePort } from "node:worker_threads";
 import { monotonicNowMs } from "../clock.ts";
 import type { OnnxExecutor } from "../engine/executor/onnx-executor.ts";
 import type { KvLeases } from "../engine/kv-cache/kv-leases.ts";
+import type { StepLoop } from "../step-loop.ts";
 import { versionOf } from "../kv-tiers/open-kv-tiers.ts";
 import { KvExchange, LEASE_MS } from "./kv-exchange.ts";
 import type { FromEngine, ToEngine } from "./kv-messages.ts";
@@ -34,9 +35,11 @@ export function exchangeKv(
     readonly executor: OnnxExecutor;
     readonly peers: PeerTier | undefined;
     readonly leases: KvLeases;
+    /** Told when blocks that were held for others are not any more. */
+    readonly loop: Pick<StepLoop, "publishLoad">;
   },
 ): void {
-  const { executor, peers, leases } = parts;
+  const { executor, peers, leases, loop } = parts;
   const exchange = new KvExchange({
     leases,
     pool: executor.kvPool,
@@ -44,6 +47,7 @@ export function exchangeKv(
     nowMs: monotonicNowMs,
     post: (message, transfer) => post(kvPort, message, transfer),
     peers,
+    onGivenBack: () => loop.publishLoad(),
   });
   kvPort.on("message", (message: ToEngine) => exchange.hear(message));
   setInterval(() => exchange.expire(), LEASE_MS);

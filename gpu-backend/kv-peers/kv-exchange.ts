@@ -15,6 +15,8 @@ export interface KvExchangeOptions {
   readonly post: (message: FromEngine, transfer: readonly ArrayBuffer[]) => void;
   /** Absent: none may be asked. */
   readonly peers: PeerTier | undefined;
+  /** Called when blocks that were held for others are not any more. */
+  readonly onGivenBack: () => void;
 }
 
 /** The engine's side of the port that KV comes and goes by; heard between two steps. */
@@ -38,6 +40,7 @@ export class KvExchange {
       }
       case "close":
         leases.close(message.lease);
+        this.#options.onGivenBack();
         break;
       case "blocks":
       case "fetched":
@@ -48,7 +51,8 @@ export class KvExchange {
 
   /** Ends what was not read in time, also while nothing else happens. */
   expire(): void {
-    this.#options.leases.expire(this.#options.nowMs());
+    const { leases, nowMs, onGivenBack } = this.#options;
+    if (leases.expire(nowMs())) onGivenBack();
   }
 
   #open({ lease, version, hashes }: Extract<LendCall, { kind: "open" }>): LeaseAnswer {

@@ -15,6 +15,8 @@ export interface EngineHeaders {
   readonly priority: number | undefined;
   readonly dispatch: DispatchMark | undefined;
   readonly kvPeer: KvPeer | undefined;
+  /** True: only the KV of the prompt is wanted. */
+  readonly prefillOnly: true | undefined;
   /** True: a stream is to say which tokens its chunks are from. */
   readonly tellsTokens: true | undefined;
 }
@@ -46,9 +48,8 @@ export function readEngineHeaders(header: (name: string) => string | undefined):
     priority: read(header, ENGINE_HEADERS.priority, "an integer of at most 9 digits", (text) =>
       PRIORITY.test(text) ? Number(text) : undefined,
     ),
-    tellsTokens: read(header, ENGINE_HEADERS.tellTokens, "1", (text) =>
-      text === "1" ? true : undefined,
-    ),
+    tellsTokens: read(header, ENGINE_HEADERS.tellTokens, "1", parseOne),
+    prefillOnly: read(header, ENGINE_HEADERS.prefillOnly, "1", parseOne),
     kvPeer: read(header, ENGINE_HEADERS.kvPeer, "the URL of an engine", parsePeer),
     dispatch: read(header, ENGINE_HEADERS.dispatch, "<epoch>.<number>", parseDispatchMark),
   };
@@ -83,6 +84,10 @@ function parsePeer(text: string): KvPeer | undefined {
   const isUrl =
     text.length <= URL_CHARACTERS_MAX && /^https?:\/\//.test(text) && URL.canParse(text);
   return isUrl ? { url: withoutSlash(text) } : undefined;
+}
+
+function parseOne(text: string): true | undefined {
+  return text === "1" ? true : undefined;
 }
 
 function parseDuration(text: string): number | undefined {

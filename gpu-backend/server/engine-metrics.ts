@@ -28,6 +28,7 @@ const TIER_GAUGES: readonly SnapshotMetric[] = [
 
 const PEER_GAUGES: readonly SnapshotMetric[] = [
   ["engine_peer_leases", "Transfers of KV to other engines under way", (s) => s.leases.openLeases],
+  ["engine_prefill_holds", "Prompts computed for others, not fetched yet", (s) => s.leases.holds],
 ];
 
 const PEER_TOTALS: readonly SnapshotMetric[] = [
@@ -47,6 +48,17 @@ const PEER_TOTALS: readonly SnapshotMetric[] = [
     "engine_peer_leases_ended_early_total",
     "Transfers to other engines that were not read in time or were in the way of what ran here",
     (s) => s.leases.endedEarly,
+  ],
+  [
+    "engine_prefill_holds_ended_early_total",
+    "Prompts computed for others that were not fetched in time or were in the way of what ran here",
+    (s) => s.leases.holdsEndedEarly,
+  ],
+  ["engine_prefill_requests_total", "Prompts computed for others", (s) => s.prefills.requests],
+  [
+    "engine_prefill_tokens_total",
+    "Tokens of those, cached ones included; not among engine_prompt_tokens_total",
+    (s) => s.prefills.tokens,
   ],
 ];
 

@@ -11,6 +11,7 @@ import type { Generation } from "./generation.ts";
 import { problemOfBroken } from "./problem-of-broken.ts";
 import { ProblemError } from "./problem-error.ts";
 import { type Arrival, readRequest } from "./read-request.ts";
+import { answerPrefill, submitPrefill } from "./prefill-route.ts";
 import { readWhole } from "./read-whole.ts";
 import { requireContinuable } from "./require-continuable.ts";
 import { type RunningGeneration, submitGeneration } from "./submit-generation.ts";
@@ -42,13 +43,19 @@ export function generateText<Schema extends z.ZodObject>(
   takeIn: TakeIn<z.output<Schema>>,
 ): Handler<EngineEnvironment> {
   return async (c) => {
-    const { running, isTold } = await readRequest(context, c, schemas, async (request, arrival) => {
+    const taken = await readRequest(context, c, schemas, async (request, arrival) => {
       const generation = await takeIn(context, request, arrival);
       requireContinuable(generation);
-      const { tellsTokens = false } = arrival.headers;
-      return { running: submitGeneration(context, generation, arrival), isTold: tellsTokens };
+      const { tellsTokens: isTold = false, prefillOnly = false } = arrival.headers;
+      if (prefillOnly) {
+        return { kind: "prefill", running: submitPrefill(context, generation, arrival) } as const;
+      }
+      const running = submitGeneration(context, generation, arrival);
+      return { kind: "generation", running, isTold } as const;
     });
-    whenClosed(c.env.outgoing, () => running.cancel());
+    whenClosed(c.env.outgoing, () => taken.running.cancel());
+    if (taken.kind === "prefill") return answerPrefill(context, c, taken.running);
+    const { running, isTold } = taken;
     return running.generation.parameters.stream
       ? streamAnswer(context, c, running, tellingOf(running, isTold))
       : sendAnswer(context, c, running);

@@ -1,5 +1,6 @@
 import type { StepForecast } from "../../../src/step-cost/step-model.ts";
 import { NO_WORK, workOfGuesses } from "../../../src/step-cost/step-model.ts";
+import type { EngineOptions } from "../engine-options.ts";
 import type { GenerateRequest } from "../generate-request.ts";
 import type { BlockChain } from "./block-chain.ts";
 import type { PrefixCache } from "./prefix-cache.ts";
@@ -29,6 +30,8 @@ export interface FarRun {
   /** What it takes to load, and to compute, as predicted; without a forecast nobody knows the latter. */
   readonly loadMs: number;
   readonly computeMs: number | undefined;
+  /** What it costs to compute, all told: so long a load may take. */
+  readonly worthMs?: number | undefined;
 }
 
 /** What a peer has to be told, and how long its answer is of use. */
@@ -81,12 +84,18 @@ export class TierChoice {
   readonly tier: KvTier;
   readonly #forecast: StepForecast | undefined;
   readonly #blockTokens: number;
+  readonly #prefillCostRatio: number;
 
   /** Without a forecast whatever is there is loaded. */
-  constructor(tier: KvTier, forecast: StepForecast | undefined, blockTokens: number) {
+  constructor(
+    tier: KvTier,
+    options: Pick<EngineOptions, "forecast" | "blockTokens" | "prefillCostRatio">,
+  ) {
+    const { forecast, blockTokens, prefillCostRatio = 1 } = options;
     this.tier = tier;
     this.#forecast = forecast;
     this.#blockTokens = blockTokens;
+    this.#prefillCostRatio = prefillCostRatio;
   }
 
   /** What it would take to compute the run by itself, beside what a step does anyway; unknown without a forecast. */
@@ -96,9 +105,17 @@ export class TierChoice {
     return this.#forecast.predictMs(work) - this.#forecast.predictMs(NO_WORK);
   }
 
-  /** Whether to load the run. */
+  /** Whether to load the run in a step. */
   pays(run: TierRun): boolean {
     return this.tier.predictMs(run.blocks) < (this.computeMs(run) ?? Infinity);
+  }
+
+  /** What is to be fetched, between steps, if that is worth waiting for. */
+  worthFetching(run: TierRun): Omit<FarRun, "hashes" | "peer"> | undefined {
+    const loadMs = this.tier.predictMs(run.blocks);
+    const computeMs = this.computeMs(run);
+    const worthMs = computeMs && computeMs * this.#prefillCostRatio;
+    return loadMs < (worthMs ?? Infinity) ? { loadMs, computeMs, worthMs } : undefined;
   }
 }
 
@@ -165,9 +182,8 @@ export class TierLookup {
     const hashes = [...far, ...elsewhere];
     const blocks = { near: near.length, far: far.length, peer: elsewhere.length };
     if (hashes.length === 0 || (peer !== undefined && elsewhere.length === 0)) return undefined;
-    if (this.#choice === undefined || !this.#isWorth(range, blocks)) return undefined;
-    const computeMs = this.#choice.computeMs({ startBlock: range.startBlock, blocks });
-    return { hashes, peer, loadMs: this.#choice.tier.predictMs(blocks), computeMs };
+    const worth = this.#choice?.worthFetching({ startBlock: range.startBlock, blocks });
+    return worth && { hashes, peer, ...worth };
   }
 
   #follow(

@@ -65,6 +65,8 @@ class Mix {
   readonly #sampler = new Sampler(VOCABULARY_TOKENS);
   readonly #systemPrompts: readonly number[][];
   readonly requests = new Map<string, GenerateRequest>();
+  /** Prompts of those that are computed for another engine. */
+  readonly prefills = new Map<string, GenerateRequest>();
   /** What the outputs of some requests have to be, and the constraints that see to it. */
   readonly grammars = new Map<string, SumConstraintOptions>();
   readonly constraints: SumConstraint[] = [];
@@ -84,10 +86,16 @@ class Mix {
   /** Apart as well. */
   readonly #peerRandom: Random;
   readonly #peerRatio: number;
+  /** Drawn apart, once more: how many are to be computed for another engine. */
+  readonly #prefillRandom: Random;
+  readonly #prefillRatio: number;
+  readonly #isDecoder: boolean;
   /** Absent: no other engine copies anything. */
   readonly leaseReader: LeaseReader | undefined;
   #nowMs = 0;
   rollbacks = 0;
+  /** Before the last request had ended. */
+  holdsEndedEarly = 0;
   /** Rows with drafts that were rolled back. */
   draftRollbacks = 0;
   /** The largest number of rows that one step computed. */
@@ -128,8 +136,12 @@ class Mix {
     this.#hasTier = this.#draftRandom() < 0.8;
     const isSpeculating = this.#offersDrafts || this.#draftRandom() < 0.5;
     this.#looksUp = isSpeculating && speculation.looksUp;
+    this.#prefillRandom = seededRandom(4 * SEEDS + seed);
+    this.#prefillRatio = this.#prefillRandom() < 0.5 ? 0.35 : 0;
+    this.#isDecoder = this.#prefillRandom() < 0.5;
     this.#engine = new Engine({
       ...this.#options,
+      ...(this.#isDecoder && { prefillCostRatio: 4 }),
       ...(isSpeculating && { speculation }),
       ...(this.#hasTier && { kvTier: this.#tier }),
     });
@@ -162,6 +174,8 @@ class Mix {
       tier: this.#hasTier,
       peer: this.#peerRatio > 0,
       leases: this.leaseReader !== undefined,
+      prefills: this.#prefillRatio > 0,
+      decoder: this.#isDecoder,
       lookup: this.#looksUp,
       "offered drafts": this.#offersDrafts,
       "chunked prefill": this.#options.chunkedPrefill === true,
@@ -176,6 +190,10 @@ class Mix {
       cancels: this.#cancelRatio > 0,
       awaiting: this.#awaitRatio > 0,
     };
+  }
+
+  get options(): EngineOptions {
+    return this.#options;
   }
 
   get tier(): ForgetfulTier {
@@ -236,12 +254,16 @@ class Mix {
 
   /** Lets requests and awaited KV come, and requests go, between steps as well as during one. */
   #disturb(): void {
+    for (const id of this.prefills.keys()) {
+      if (this.#prefillRandom() < 0.3) this.#engine.kvArrived(id);
+    }
     if (this.#random() < 0.3) this.#engine.kvArrived(`r${this.#upTo(REQUESTS_PER_MIX)}`);
     while (this.requests.size < REQUESTS_PER_MIX && this.#random() < 0.3) {
       const asked = this.#aRequest(`r${this.requests.size}`);
       const grammar = this.#aGrammar(asked);
       const request = this.#goOn(asked, grammar);
       this.requests.set(request.id, request);
+      this.#prefill(request);
       const constraint = grammar && new SumConstraint(grammar);
       for (const token of request.emittedTokens ?? []) constraint?.accept(token);
       if (constraint !== undefined) this.constraints.push(constraint);
@@ -256,6 +278,8 @@ class Mix {
     }
     if (this.#random() >= this.#cancelRatio) return;
     this.#note(this.#engine.cancel(`r${this.#upTo(REQUESTS_PER_MIX)}`));
+    const prefill = Math.floor(this.#prefillRandom() * REQUESTS_PER_MIX);
+    this.#note(this.#engine.cancel(`p${prefill}`));
   }
 
   /** Has another engine copy what somebody may have computed. */
@@ -324,6 +348,16 @@ class Mix {
     });
     const emittedTokens = chosen.slice(0, this.#upTo(chosen.length)).map(({ tokenId }) => tokenId);
     return emittedTokens.length === 0 ? request : { ...request, emittedTokens };
+  }
+
+  /** Has some prompts computed for another engine as well. */
+  #prefill(request: GenerateRequest): void {
+    const id = `p${this.prefills.size}`;
+    const looksAtPrompt = request.promptLogprobsTop !== undefined || request.pooling !== undefined;
+    if (looksAtPrompt || this.#prefillRandom() >= this.#prefillRatio) return;
+    const prefill: GenerateRequest = { ...request, id, prefillOnly: true };
+    this.prefills.set(id, prefill);
+    this.#note(this.#engine.submit(prefill, this.#nowMs));
   }
 
   #note(events: GenerateEvent[]): void {
@@ -425,6 +459,25 @@ function readAnswer(events: readonly GenerateEvent[]): Answer {
   };
 }
 
+/** A prefill yields nothing but its end, and of a complete one all is held that another engine can hit. */
+function checkPrefill(mix: Mix, request: GenerateRequest): GenerateEvent {
+  const [end, ...others] = mix.events.filter((event) => event.id === request.id);
+  assert(end !== undefined);
+  assert.deepEqual(others, []);
+  if (end.kind !== "finished" || end.reason === "cancelled") return end;
+  const { blockTokens, prefixCache } = mix.options;
+  const { promptTokens, emittedTokens = [] } = request;
+  const knownTokens = promptTokens.length + emittedTokens.length;
+  const blocks = Math.floor((knownTokens - 1) / blockTokens);
+  const whole = prefixCache ? blocks * blockTokens : 0;
+  const { heldTokens = 0 } = end;
+  // What somebody who failed had computed with others is nobody's any more.
+  const anyFailed = mix.events.some(({ kind }) => kind === "failed");
+  assert(anyFailed ? heldTokens <= whole : heldTokens === whole);
+  assert(end.cachedTokens <= whole && end.outputTokens === 0);
+  return end;
+}
+
 /** Compares what one request got with what it gets alone. Returns its terminal event. */
 function checkRequest(mix: Mix, request: GenerateRequest): GenerateEvent {
   const events = mix.events.filter((event) => event.id === request.id);
@@ -481,7 +534,10 @@ describe("a request gets what it gets alone, whatever is batched, chunked, hit, 
     leases: 0,
     leasesEndedEarly: 0,
     leasedBlocks: 0,
+    prefills: 0,
+    holdsEndedEarly: 0,
   };
+  const prefillEnds = new Set<string>();
   const told = { "prompt-logprobs": 0, embedded: 0, logprobs: 0 };
   const ends: Record<string, number> = {};
   const pairs = new SwitchPairs();
@@ -494,6 +550,11 @@ describe("a request gets what it gets alone, whatever is batched, chunked, hit, 
         const end = checkRequest(mix, request);
         const name = "reason" in end ? end.reason : end.kind === "failed" ? end.message : end.kind;
         ends[name] = (ends[name] ?? 0) + 1;
+      }
+      mix.holdsEndedEarly = mix.engine.kvLeases.holdsEndedEarly;
+      for (const prefill of mix.prefills.values()) {
+        const end = checkPrefill(mix, prefill);
+        prefillEnds.add("reason" in end ? end.reason : end.kind);
       }
       // Whoever forgot to give back what it had leased is not heard of again.
       mix.engine.kvLeases.expire(Infinity);
@@ -527,6 +588,8 @@ describe("a request gets what it gets alone, whatever is batched, chunked, hit, 
     seen.leases += mix.leaseReader?.opened ?? 0;
     seen.leasedBlocks += mix.leaseReader?.comparisons ?? 0;
     seen.leasesEndedEarly += mix.engine.kvLeases.endedEarly;
+    seen.prefills += counters.prefills.requests;
+    seen.holdsEndedEarly += mix.holdsEndedEarly;
     seen.drafts += counters.drafts.drafts;
     seen.acceptedTokens += counters.drafts.acceptedTokens;
     seen.rejectedTokens += counters.drafts.draftTokens - counters.drafts.acceptedTokens;
@@ -553,7 +616,7 @@ describe("a request gets what it gets alone, whatever is batched, chunked, hit, 
     expect(seen.rollbacks).toBeGreaterThan(1000);
     expect(seen.hits).toBeGreaterThan(1000);
     expect(seen.preemptions).toBeGreaterThan(100);
-    expect(seen.divided).toBeGreaterThan(5);
+    expect(seen.divided).toBeGreaterThan(2);
     expect(seen.resumedHits).toBeGreaterThan(100);
     expect(seen.loadedTokens).toBeGreaterThan(300);
     expect(seen.failedLoads).toBeGreaterThan(30);
@@ -562,6 +625,19 @@ describe("a request gets what it gets alone, whatever is batched, chunked, hit, 
     expect(seen.leases).toBeGreaterThan(1000);
     expect(seen.leasedBlocks).toBeGreaterThan(1000);
     expect(seen.leasesEndedEarly).toBeGreaterThan(300);
+    expect(seen.prefills).toBeGreaterThan(500);
+    expect(prefillEnds).toEqual(
+      new Set([
+        "length",
+        "cancelled",
+        "failed",
+        "queue-full",
+        "deadline-passed",
+        "kv-too-small",
+        "prompt-too-long",
+      ]),
+    );
+    expect(seen.holdsEndedEarly).toBeGreaterThan(100);
     expect(seen.drafts).toBeGreaterThan(2000);
     expect(seen.acceptedTokens).toBeGreaterThan(2000);
     expect(seen.rejectedTokens).toBeGreaterThan(1000);
