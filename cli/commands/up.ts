@@ -1,9 +1,10 @@
 import { join, relative, resolve } from "node:path";
 import * as z from "zod";
 import { locateModel } from "../../gpu-backend/model-store/hub-cache.ts";
+import { REPLICA_ROLES } from "../../src/protocol/engine-api.ts";
 import { engineOf } from "../../src/tenants/live-configuration.ts";
 import type { Command, Terminal } from "../command.ts";
-import { CommandFailure, EXIT_CODES, messageOf } from "../command.ts";
+import { CommandFailure, EXIT_CODES, messageOf, WrongUse } from "../command.ts";
 import { buildEngine } from "../engine-build.ts";
 import type { CheckedFile } from "../read-configuration.ts";
 import { keyHasher, requireConfigurationFile } from "../read-configuration.ts";
@@ -25,6 +26,7 @@ import type { PortNeed } from "../stack/ports.ts";
 import { findPortProblems } from "../stack/ports.ts";
 import type { RunFolder } from "../stack/run-folder.ts";
 import { createRunFolder } from "../stack/run-folder.ts";
+import { ROLES_KV_HOST_MIB } from "../stack/replica-roles.ts";
 import { providePoolSecrets, provideSecrets } from "../stack/secrets.ts";
 import type { StackWiring } from "../stack/stack.ts";
 import { runStack } from "../stack/stack.ts";
@@ -38,6 +40,7 @@ import { PACKAGE_ROOT } from "../wrangler.ts";
 const DEFAULT_FILE = "sluice.local.yaml";
 /** As an engine takes it. */
 const KV_HOST_MIB_MAX = 1_000_000;
+const ROLES_EXPECTED = "Expected prefill, decode or mixed, with commas between them";
 const RUNTIMES = ["auto", "wasm", "node", "webgpu"] as const;
 
 const FLAGS = z.object({
@@ -60,10 +63,21 @@ const FLAGS = z.object({
       meaning:
         "What runs the models (auto: onnxruntime-node where it is installed; webgpu needs f32)",
     }),
-  "kv-host-mib": wholeNumber(0, KV_HOST_MIB_MAX).default(0).register(FLAG_HELP, {
-    valueName: "N",
-    meaning: "Memory of each engine for KV that its pool evicts or that others have computed (0)",
-  }),
+  "kv-host-mib": wholeNumber(0, KV_HOST_MIB_MAX)
+    .optional()
+    .register(FLAG_HELP, {
+      valueName: "N",
+      meaning: `Memory of each engine for KV that its pool evicts or that others have computed (0; with --roles ${ROLES_KV_HOST_MIB})`,
+    }),
+  roles: z
+    .string()
+    .transform((text) => text.split(","))
+    .pipe(z.array(z.enum(REPLICA_ROLES, ROLES_EXPECTED)))
+    .optional()
+    .register(FLAG_HELP, {
+      valueName: "ROLE,…",
+      meaning: "What each engine is for: prefill, decode or mixed; as many as there are engines",
+    }),
   model: z.string().min(1, "Expected a folder or ORG/NAME").optional().register(FLAG_HELP, {
     valueName: "DIR|ORG/NAME",
     meaning: "Model that the engines load: a folder, or what was pulled (the bundled sluice-tiny)",
@@ -104,7 +118,10 @@ async function runUp(words: readonly string[], terminal: Terminal): Promise<numb
     mode: "local",
     hashKey: keyHasher(secrets.SLUICE_KEY_PEPPER),
   });
-  const planned = planStack(source.configuration, flags.replicas);
+  if (flags.roles !== undefined && flags["kv-host-mib"] === 0) {
+    throw new WrongUse("--kv-host-mib: expected more than 0 with --roles, through which KV comes");
+  }
+  const planned = planStack(source.configuration, flags.replicas, flags.roles);
   if (planned.kind === "invalid") throw new CommandFailure(`${source.file}: ${planned.problem}`);
   const { plan } = planned;
   const poolSecrets = providePoolSecrets(plan.configuration, process.env);
@@ -143,7 +160,7 @@ async function runToTheEnd(
     engineOptions: {
       precision: flags.precision,
       runtime: flags.runtime,
-      kvHostMib: flags["kv-host-mib"],
+      kvHostMib: flags["kv-host-mib"] ?? (flags.roles === undefined ? 0 : ROLES_KV_HOST_MIB),
       modelFolder,
       buildFolder,
     },

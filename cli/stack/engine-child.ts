@@ -64,7 +64,7 @@ export function planEngineChild(
 
 /** KV comes from the engines of the same pool alone: others may have another model. */
 function kvFlags(
-  { poolId, endpointUrl }: EnginePlan,
+  { poolId, endpointUrl, role }: EnginePlan,
   { kvHostMib }: EngineOptions,
   engines: readonly EnginePlan[],
 ): Record<string, string> {
@@ -74,6 +74,7 @@ function kvFlags(
   return {
     "--kv-host-mib": String(kvHostMib),
     ...(urls.length > 0 && { "--kv-peers": urls.join(",") }),
+    ...(role !== undefined && { "--role": role }),
   };
 }
 

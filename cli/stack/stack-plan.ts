@@ -1,4 +1,5 @@
 import { isLoopbackHost } from "../../src/base/loopback-host.ts";
+import type { ReplicaRole } from "../../src/protocol/engine-api.ts";
 import { ReplicaId } from "../../src/protocol/ids.ts";
 import type {
   LiveConfiguration,
@@ -6,6 +7,7 @@ import type {
   LiveReplica,
 } from "../../src/tenants/live-configuration.ts";
 import { engineOf } from "../../src/tenants/live-configuration.ts";
+import { assignRoles } from "./replica-roles.ts";
 
 /** One engine to start: the replica it is, and where it listens. */
 export interface EnginePlan {
@@ -17,6 +19,8 @@ export interface EnginePlan {
   readonly port: number;
   /** The name under which the gateway will ask it for its model. */
   readonly upstreamModel: string;
+  /** What the pool is to send it; absent: whatever comes. */
+  readonly role?: ReplicaRole;
 }
 
 /** Which engines a configuration asks of this machine, and the configuration they then serve. */
@@ -31,16 +35,17 @@ const PORT_MAX = 65_535;
 
 /**
  * Finds the engines to start: one for every replica of ours with a loopback URL. `replicaCount` takes the
- * first few of the one local pool, or adds replicas on the ports after its last. Returns a sentence
- * instead where the configuration gives no such plan.
+ * first few of the one local pool, or adds replicas on the ports after its last; `roles` are theirs, in order,
+ * and count them where nothing else does. Returns a sentence instead where there is no such plan.
  */
 export function planStack(
   configuration: LiveConfiguration,
   replicaCount: number | undefined,
+  roles?: readonly ReplicaRole[],
 ):
   | { readonly kind: "ok"; readonly plan: StackPlan }
   | { readonly kind: "invalid"; readonly problem: string } {
-  const resized = resizeLocalPool(configuration, replicaCount);
+  const resized = resizeLocalPool(configuration, replicaCount ?? roles?.length);
   if (resized.kind === "invalid") return resized;
   const engines: EnginePlan[] = [];
   for (const pool of resized.configuration.pools) {
@@ -66,7 +71,12 @@ export function planStack(
   if (engines.length > REPLICAS_MAX) {
     return invalid(`${engines.length} engines are too many for one machine (${REPLICAS_MAX})`);
   }
-  return { kind: "ok", plan: { engines, configuration: resized.configuration } };
+  const assigned = assignRoles(engines, roles);
+  if (assigned.kind === "invalid") return assigned;
+  return {
+    kind: "ok",
+    plan: { engines: assigned.engines, configuration: resized.configuration },
+  };
 }
 
 const invalid = (problem: string) => ({ kind: "invalid", problem }) as const;

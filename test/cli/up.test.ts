@@ -41,6 +41,18 @@ async function takePortBeforeTaken(): Promise<number> {
 
 // What follows ends before anything is started; test/e2e starts the real thing.
 describe("sluice up refuses to start", () => {
+  test("with roles that could not work together, or with nothing for KV to come through", async () => {
+    const file = writeLocalConfiguration(folder.path, await takeFreePorts(2));
+    const up = async (...flags: string[]) => (await runRecorded("up", file, ...flags)).stderr;
+    expect(await up("--roles=prefill,prefill")).toContain("--roles has nobody decode");
+    expect(await up("--roles=prefill,judge")).toContain(
+      '--roles: Expected prefill, decode or mixed, with commas between them, found "prefill,judge"',
+    );
+    expect(await up("--roles=prefill,decode", "--kv-host-mib=0")).toContain(
+      "--kv-host-mib: expected more than 0 with --roles",
+    );
+  });
+
   test("when ports are taken: all of them, with the flag or the line that changes each", async () => {
     const [gatewayPort = 0, first = 0, second = 0] = await takeFreePorts(3);
     const file = writeLocalConfiguration(folder.path, [first, second]);

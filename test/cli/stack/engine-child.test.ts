@@ -50,6 +50,14 @@ describe("planEngineChild()", () => {
     expect(wordsOf(0)).not.toContain("--kv-");
   });
 
+  test("an engine is told its role with those whom it may ask", () => {
+    const other = { ...PLAN, endpointUrl: "http://127.0.0.1:9102" };
+    const plan = { ...PLAN, role: "decode" } as const;
+    const words = planEngineChild(plan, { ...OPTIONS, kvHostMib: 32 }, [plan, other]).command;
+    expect(words.join(" ")).toContain("--kv-peers http://127.0.0.1:9102 --role decode");
+    expect(planEngineChild(PLAN, OPTIONS).command).not.toContain("--role");
+  });
+
   test("the secret is in its environment and nowhere else", () => {
     const plan = planEngineChild(PLAN, OPTIONS);
     expect(plan.environment["SLUICE_REPLICA_SECRET"]).toBe(OPTIONS.replicaSecret);

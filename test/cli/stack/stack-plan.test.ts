@@ -37,6 +37,9 @@ function problemOf(...args: Parameters<typeof planStack>) {
   return result.problem;
 }
 
+const rolesOf = (...args: Parameters<typeof planStack>) =>
+  planned(...args).engines.map(({ port, role }) => `${port} ${role}`);
+
 const LOCAL = ["http://127.0.0.1:9101", "http://127.0.0.1:9102"];
 
 describe("planStack()", () => {
@@ -125,5 +128,28 @@ describe("planStack()", () => {
   test("replicas beyond the last port there is are no plan", () => {
     const last = aConfiguration({ near: ["http://127.0.0.1:65535"] });
     expect(problemOf(last, 2)).toContain("65535");
+  });
+
+  test("roles are those of the engines in order, and count them where nothing else does", () => {
+    const configuration = aConfiguration({ a: LOCAL });
+    expect(rolesOf(configuration, undefined, ["prefill", "decode", "mixed"])).toEqual([
+      "9101 prefill",
+      "9102 decode",
+      "9103 mixed",
+    ]);
+    expect(rolesOf(configuration, 2, ["mixed", "decode"])).toEqual(["9101 mixed", "9102 decode"]);
+  });
+
+  test("roles that could not work together are refused", () => {
+    const configuration = aConfiguration({ a: LOCAL });
+    expect(problemOf(configuration, 3, ["prefill", "decode"])).toBe(
+      "--roles names 2 roles, and there are 3 engines",
+    );
+    expect(problemOf(configuration, undefined, ["prefill", "prefill"])).toBe(
+      "--roles has nobody decode: expected decode or mixed",
+    );
+    expect(problemOf(configuration, undefined, ["decode"])).toBe(
+      "--roles has nobody compute prompts: expected prefill or mixed",
+    );
   });
 });
