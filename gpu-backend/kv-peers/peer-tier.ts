@@ -31,8 +31,8 @@ export const NO_PEERS: PeerStatistics = {
   failedFetches: 0,
 };
 
-/** Fetches under way at once; who comes on top computes. */
-const FETCHES_MAX = 8;
+/** Fetches under way at once, as many as requests run unless it is said otherwise; who comes on top computes. */
+const FETCHES_MAX = 16;
 /** Until the first block is here, whatever follows; and believed of a block until one has come. */
 const FIXED_MS = 5;
 const BLOCK_MS = 0.2;

@@ -115,7 +115,7 @@ describe("a peer that fails", () => {
 
 test("so many are asked at once, and nobody beyond", () => {
   const { tier, fetch } = aPeerTier();
-  for (let count = 0; count < 8; count += 1) fetch([`${count}`]);
+  for (let count = 0; count < 16; count += 1) fetch([`${count}`]);
   expect(tier.mayAsk(PEER)).toBe(false);
   tier.checkInvariants();
   tier.hear({ kind: "fetched", fetch: 3, outcome: { kind: "done" } });
