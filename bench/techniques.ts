@@ -17,6 +17,7 @@ import { PREFIX } from "./techniques/prefix.ts";
 import type { Row, Section } from "./techniques/section.ts";
 import { speculationSection } from "./techniques/speculation.ts";
 import { measureStepCurve } from "./techniques/step-curve.ts";
+import { SPLIT } from "./techniques/split.ts";
 import { TIERS } from "./techniques/tiers.ts";
 
 const FLAGS = z.object({
@@ -46,7 +47,7 @@ const WASM_WAYS = [{ name: "int8, wasm", precision: "int8", runtime: "wasm" }] a
 const WAYS = [...WASM_WAYS, { name: "f32, node", precision: "f32", runtime: "node" }] as const;
 
 const NAMES = [
-  ...[BATCHING, PAGING, PREFIX, CHUNKED_PREFILL, TIERS, PEERS].map(nameOf),
+  ...[BATCHING, PAGING, PREFIX, CHUNKED_PREFILL, TIERS, PEERS, SPLIT].map(nameOf),
   "speculation",
   "precision",
 ];
@@ -81,6 +82,7 @@ async function runBenchmark(flags: Flags): Promise<string> {
       speculationSection(draftModel),
       TIERS,
       PEERS,
+      SPLIT,
       ...(other === undefined ? [] : [precisionSection(other)]),
     ];
     const sections = all.filter((section) => flags.only?.includes(nameOf(section)) ?? true);
