@@ -60,7 +60,7 @@ export const SPLIT: Section = {
   published:
     "DistServe 2024: 2.0 to 7.4 times the rate of vLLM without chunked prefill, or targets 12.6 times as strict, OPT 13B to 175B on A100s with NVLink. vLLM's own documentation: disaggregation does not improve throughput; it tunes TTFT and TBT apart",
   how: `two engines of one core each, over HTTP, open loop for ${WINDOW_MS / 1000} s a turn: one that prefills and one that decodes, against two that do both. Prompts of 128 tokens and more go by the prefill; a router of this benchmark sends the rest where fewest are open. Wall-clock time. Good is a request with a first token within ${TTFT_MS} ms and a mean gap of at most ${TPOT_MS} ms`,
-  why: "WHY",
+  why: "Apart, no answer waits for a chunk of a prompt: what is left of its gaps are decode steps, the blocks that are copied into the pool between them, and the HTTP of the same core, which the curve does not have. What that costs is the idle half: prompts have one core instead of two, and so have answers, so that either saturates at half the rate. DistServe fills each phase with as many GPUs as it needs, moves KV over NVLink, and has no chunked prefill on the other side; against small chunks there is less to gain here as well",
   predicts: true,
   measure,
 };

@@ -42,7 +42,8 @@ export function submitPrefill(
   arrival: Arrival,
 ): RunningPrefill {
   const { engine } = context;
-  const request = requestOf(generation);
+  // Without a lender nobody could fetch what is held.
+  const request = context.kvLender && requestOf(generation);
   if (request === undefined) {
     const prefilled = Promise.resolve({ kind: "prefilled", ...NOTHING } as const);
     return { generation, prefilled, cancel: () => undefined };

@@ -117,8 +117,12 @@ test(
     const response = await engine.chat(chat, { headers: { ...HEADERS, ...PREFILL_ONLY } });
     expect(PrefillAnswer.parse(await response.json()).held_tokens).toBeGreaterThan(0);
     expect(await engine.metric("engine_generation_tokens_total")).toBe(0);
+    const unasked = await startEngine();
+    engines.push(unasked);
+    expect(await prefill(unasked)).toMatchObject({ held_tokens: 0 });
+    expect(await unasked.metric("engine_prefill_requests_total")).toBe(0);
   },
-  ENGINE_START_MS_MAX,
+  2 * ENGINE_START_MS_MAX,
 );
 
 test(
