@@ -1,4 +1,4 @@
-import type { Dispatch, Offer, Outcome, Prospects } from "../src/pool/offer.ts";
+import type { Dispatch, Offer, Outcome, PrefillOutcome, Prospects } from "../src/pool/offer.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 import { toChain } from "../src/protocol/prompt-chain.ts";
 import type { SaidLimit } from "../src/protocol/said-limit.ts";
@@ -16,6 +16,8 @@ import { rejectionProblem } from "./refusal.ts";
 /** A call's slot on a replica. */
 export interface HeldLease {
   readonly dispatch: Dispatch;
+  /** Says how it went with a prompt that another replica was to compute first. Never rejects. */
+  prefilled(outcome: PrefillOutcome): Promise<void>;
   /** Says that the first token has come. Never rejects. */
   started(firstTokenAfterMs: number): Promise<void>;
   /** Says that the stream has paused for much too long. Never rejects. */
@@ -99,6 +101,9 @@ function heldLease(
 ): HeldLease {
   return {
     dispatch,
+    prefilled: async (outcome) => {
+      await lease.prefilled(outcome).catch(logLost);
+    },
     started: async (firstTokenAfterMs) => {
       await lease.started(firstTokenAfterMs).catch(logLost);
     },
@@ -130,6 +135,7 @@ interface GivenLease {
 
 /** What of a lease can be called from afar. */
 interface PoolLeaseStub extends Disposable {
+  prefilled(outcome: PrefillOutcome): Promise<void>;
   started(firstTokenAfterMs: number): Promise<void>;
   stalled(): Promise<void>;
   limited(said: SaidLimit): Promise<void>;

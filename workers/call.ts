@@ -121,6 +121,8 @@ export interface CallRecord {
   attainment: Attainment | undefined;
   /** Whether the replica found anything of the prompt cached; absent until it has said so. */
   isPromptCached: boolean | undefined;
+  /** Present where another replica computed the prompt than the one that answers: what of it that one had cached. */
+  cachedTokensMax?: number;
   /** True: no replica was asked, as the same request had been answered before. */
   isReplayed: boolean;
   /** What the miss was made of, where it is one. */

@@ -1,5 +1,12 @@
 import { RpcTarget } from "cloudflare:workers";
-import type { Dispatch, Offer, Outcome, Prospects, Rejection } from "../src/pool/offer.ts";
+import type {
+  Dispatch,
+  Offer,
+  Outcome,
+  PrefillOutcome,
+  Prospects,
+  Rejection,
+} from "../src/pool/offer.ts";
 import type { SaidLimit } from "../src/protocol/said-limit.ts";
 import type { ReplicaId } from "../src/protocol/ids.ts";
 
@@ -16,6 +23,7 @@ export interface Hedged {
 
 /** A lease's side of the pool. */
 export interface LeaseLine {
+  readonly prefilled: (outcome: PrefillOutcome) => void;
   readonly started: (firstTokenAfterMs: number) => void;
   readonly stalled: () => void;
   readonly limited: (said: SaidLimit) => void;
@@ -41,6 +49,11 @@ export class PoolLease extends RpcTarget {
   constructor(line: LeaseLine) {
     super();
     this.#line = line;
+  }
+
+  /** Says how it went with a prompt that another replica was to compute first. */
+  async prefilled(outcome: PrefillOutcome): Promise<void> {
+    if (!this.#isSettled) this.#line.prefilled(outcome);
   }
 
   /** Says that the first token has come, so long after the dispatch. */

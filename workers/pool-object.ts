@@ -110,9 +110,8 @@ export class PoolObject extends DurableObject<Env> {
   }
 
   /**
-   * Takes nothing in any more, or does again, in later lives as well. Who waits is refused now; what runs
-   * goes on to its end, and with the last of it the replicas' connections end, since a process that stops
-   * would wait for them.
+   * Takes nothing in any more, or does again, in later lives as well. Who waits is refused; what runs goes on, and
+   * with its end the replicas' connections end, since a process that stops would wait for them.
    */
   async close(poolId: PoolId, isClosed: boolean): Promise<void> {
     await this.#configurationOf(poolId).ensure();
@@ -266,6 +265,7 @@ export class PoolObject extends DurableObject<Env> {
     const displaced = new Promise<boolean>((resolve) => this.#displacing.set(leaseId, resolve));
     return new PoolLease({
       displaced,
+      prefilled: (outcome) => this.#call({ kind: "prefilled", leaseId, outcome }),
       started: (firstTokenAfterMs) => this.#call({ kind: "started", leaseId, firstTokenAfterMs }),
       hedge: (offer) => this.#hedge(leaseId, offer),
       stalled: () => this.#call({ kind: "stalled", leaseId }),

@@ -46,29 +46,47 @@ export async function askReplica(
   settings: Settings,
 ): Promise<ReplicaAnswer> {
   const { interrupted } = call.record;
-  // The pool's servers may have become others since the answer began.
-  if (interrupted !== undefined && dispatch.plain !== undefined) return CANNOT_GO_ON;
-  const transport = transportOf(dispatch.transport, settings);
-  const request: RequestInit = {
-    method: "POST",
-    headers: {
-      ...plainHeaders(call),
-      ...ownHeaders(call, dispatch, settings),
-      ...transport.headers,
-    },
-    body: interrupted === undefined ? bodyFor(call, dispatch) : continuedBody(call, interrupted),
-    // Following one would send the secret wherever the replica says.
-    redirect: "manual",
-    signal,
-  };
-  const url = `${dispatch.endpointUrl.replace(/\/+$/, "")}${call.operation.path}`;
-  // Whether it was refused, reset or stopped by us, nothing came back.
-  const response = await transport.fetch(url, request).catch(() => undefined);
-  if (response === undefined) return { kind: "unusable", fault: upstreamFailure(true) };
   const { plain } = dispatch;
+  // The pool's servers may have become others since the answer began.
+  if (interrupted !== undefined && plain !== undefined) return CANNOT_GO_ON;
+  const body =
+    interrupted === undefined ? bodyFor(call, dispatch) : continuedBody(call, interrupted);
+  const response = await sendToReplica(call, { dispatch, body, signal }, settings);
+  if (response === undefined) return { kind: "unusable", fault: upstreamFailure(true) };
   const answer = await readHead(call, response, plain);
   const said = plain && saidBy(response.headers, answer, plain);
   return said === undefined ? answer : { ...answer, said };
+}
+
+/** Posts a call to a replica; `undefined`: whether it was refused, reset or stopped by us, nothing came back. */
+async function sendToReplica(
+  call: Call,
+  given: { readonly dispatch: Dispatch; readonly body: string; readonly signal: AbortSignal },
+  settings: Settings,
+  also: Readonly<Record<string, string>> = {},
+): Promise<Response | undefined> {
+  const { dispatch, body, signal } = given;
+  const transport = transportOf(dispatch.transport, settings);
+  const headers = {
+    ...plainHeaders(call),
+    ...ownHeaders(call, dispatch, settings),
+    ...also,
+    ...transport.headers,
+  };
+  const url = `${dispatch.endpointUrl.replace(/\/+$/, "")}${call.operation.path}`;
+  // Following a redirect would send the secret wherever the replica says.
+  const request: RequestInit = { method: "POST", headers, body, redirect: "manual", signal };
+  return transport.fetch(url, request).catch(() => undefined);
+}
+
+/** Asks one of our engines to compute a call's prompt, for another one that fetches what it holds then. */
+export function askForPrefill(
+  call: Call,
+  given: { readonly dispatch: Dispatch; readonly signal: AbortSignal },
+  settings: Settings,
+): Promise<Response | undefined> {
+  const body = call.target.upstreamBody;
+  return sendToReplica(call, { ...given, body }, settings, { [ENGINE_HEADERS.prefillOnly]: "1" });
 }
 
 /** What a server that is not ours tells of its limits beside its answer. */

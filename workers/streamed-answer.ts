@@ -37,12 +37,13 @@ export function receiveStreamed(call: Call, client: ClientStream): StreamedRecep
   const { stallMs = RELAY_LIMITS.stallMs } = call.tenant.timeouts ?? {};
   const limits = { ...RELAY_LIMITS, stallMs };
   const receive: ReceiveAnswer = async (body, line) => {
-    const { interrupted: continues } = record;
+    const { interrupted: continues, cachedTokensMax } = record;
     const stream = new TokenStream({
       modelId: call.target.model.modelId,
       choiceCount: call.choiceCount,
       ...(call.operation.tellsTier && { serviceTier: call.promise.serviceTier }),
       includeUsage: call.includeUsage,
+      ...(cachedTokensMax !== undefined && { cachedTokensMax }),
       ...(call.includeMetrics && { metricsOf: (answer) => metricsOf(call, answer) }),
       ...(line.tellsTokens && { tokensKeptMax: call.target.model.contextTokens }),
       ...(continues !== undefined && { continues }),

@@ -9,6 +9,7 @@ import { outcomeOf, outcomeOfCopy, outcomeOfPart, retryReasonOf } from "./attemp
 import type { Call } from "./call.ts";
 import { startedAtMs } from "./call.ts";
 import type { PendingHeads } from "./pending-heads.ts";
+import { prefillElsewhere } from "./prefill-elsewhere.ts";
 import type { Reception, ReceiveAnswer } from "./reception.ts";
 import { askReplica } from "./replica-request.ts";
 import type { Settings } from "./settings.ts";
@@ -148,9 +149,16 @@ async function receiveAnswer(
   displaced: AbortSignal,
 ): Promise<Reception> {
   const signal = AbortSignal.any([call.watch.signal, displaced, stopped]);
-  const { dispatch } = lease;
   const sentAtMs = Date.now();
-  const asking = heads.during(() => askReplica(call, { dispatch, signal }, settings));
+  const asking = heads.during(async () => {
+    // Mostly there is no other place, and then nothing may come between.
+    const isSplit = lease.dispatch.prefillAt !== undefined;
+    const dispatch = isSplit
+      ? await prefillElsewhere(call, { lease, signal }, settings)
+      : lease.dispatch;
+    return askReplica(call, { dispatch, signal }, settings);
+  });
+  const { dispatch } = lease;
   // While the replica computes there is time for that.
   const { recorded } = permit;
   const answer = await asking;
@@ -162,7 +170,11 @@ async function receiveAnswer(
   if (answer.kind !== "answered") return answer;
   const onAnswer = (): void => {
     noteDispatch(call, dispatch, sentAtMs);
-    call.record.isPromptCached ??= answer.isPromptCached;
+    const { cachedTokensMax } = call.record;
+    // What another replica computed for it is no hit.
+    const isPromptCached =
+      cachedTokensMax === undefined ? answer.isPromptCached : cachedTokensMax > 0;
+    call.record.isPromptCached ??= isPromptCached;
     answers();
   };
   const onFirstToken = (atMs: number): void => void lease.started(atMs - sentAtMs);

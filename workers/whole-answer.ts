@@ -1,3 +1,4 @@
+import { tellCachedAtMost, withCachedAtMost } from "../src/protocol/cached-at-most.ts";
 import { editMembers } from "../src/protocol/json-text.ts";
 import { problemInAnswer, upstreamFailure } from "../src/protocol/upstream-problem.ts";
 import type { Call } from "./call.ts";
@@ -18,9 +19,11 @@ export function receiveWhole(call: Call, answer: (json: string) => void): Receiv
     if (json === undefined || problem !== undefined || whole === undefined) {
       return unusable(problem);
     }
-    call.record.usage = whole.usage;
     const { operation, promise, target } = call;
-    const aliased = editMembers(json, {
+    const { cachedTokensMax = Infinity } = call.record;
+    call.record.usage = whole.usage && withCachedAtMost(whole.usage, cachedTokensMax);
+    const told = cachedTokensMax < Infinity ? tellCachedAtMost(json, cachedTokensMax) : json;
+    const aliased = editMembers(told, {
       model: JSON.stringify(target.model.modelId),
       ...(operation.tellsTier && { service_tier: JSON.stringify(promise.serviceTier) }),
     });

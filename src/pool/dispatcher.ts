@@ -5,7 +5,7 @@ import { routeResult } from "../routing/route-result.ts";
 import { claimedPaceMs } from "./claimed-pace.ts";
 import { kvPeerOf } from "./kv-peer.ts";
 import type { Lease } from "./lease-book.ts";
-import type { Option } from "./placement.ts";
+import type { Option } from "./option.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolParts } from "./pool-parts.ts";
 import type { PoolRequest } from "./pool-request.ts";
@@ -35,7 +35,10 @@ export class Dispatcher {
     this.#parts.retryAfter.sent(costMs, nowMs);
     this.#parts.totals.dispatched(request, this.#routeOf(request, option), nowMs);
     if (!offer.isRetry) this.#parts.tenants.count(offer.tenantId, { kind: "admitted" }, nowMs);
-    return { kind: "dispatch", ...this.#told(request, option, lease, nowMs) };
+    const told = this.#told(request, option, lease, nowMs);
+    // Behind that, or the replica that is to have the prompt would be named as one that has it.
+    const split = this.#split(request, option, lease, nowMs);
+    return { kind: "dispatch", ...told, dispatch: { ...told.dispatch, ...split } };
   }
 
   /** Sends a second copy of a request that a lease is for. Its tenant has been charged already. */
@@ -47,6 +50,22 @@ export class Dispatcher {
     lease.twinId = first.leaseId;
     first.twinId = lease.leaseId;
     return { kind: "hedge", ...this.#told(request, option, lease, nowMs) };
+  }
+
+  /** Has a request's prompt computed elsewhere, if that is how it was placed. */
+  #split(request: PoolRequest, { split, ownCachedTokens }: Option, lease: Lease, nowMs: number) {
+    if (split === undefined) return {};
+    this.#state.counts.dispatched += 1;
+    this.#state.counts.split += 1;
+    const dispatchNumber = this.#state.counts.dispatched;
+    const place = { leaseId: lease.leaseId, dispatchNumber, ownCachedTokens };
+    lease.prefill = this.#parts.prefills.take(request, split, place, nowMs);
+    const { replicaId, endpointUrl, state } = split.replica;
+    const { transport } = state.settings;
+    const dispatch = `${this.#epoch}.${dispatchNumber}`;
+    const { limitMs } = split;
+    const how = transport === undefined ? {} : { transport };
+    return { prefillAt: { replicaId, endpointUrl, ...how, dispatch, limitMs } };
   }
 
   #give(

@@ -1,3 +1,4 @@
+import { roleOf } from "../replicas/replica-state.ts";
 import type { Replica } from "../replicas/replica.ts";
 import { whyNot } from "../routing/filter.ts";
 import type { PoolRequest } from "./pool-request.ts";
@@ -36,4 +37,22 @@ export function isModelAbsent(
     isKnown = true;
   }
   return isKnown;
+}
+
+/**
+ * Whether a replica is one for whole requests. Those that prefill for others are kept for that, but where
+ * nobody else is well: an answer beside prefills is better than none.
+ */
+export function isForWhole(
+  replica: Replica,
+  request: PoolRequest,
+  replicas: Iterable<Replica>,
+  nowMs: number,
+): boolean {
+  if (roleOf(replica.state) !== "prefill") return true;
+  for (const other of replicas) {
+    if (roleOf(other.state) === "prefill" || !isOfUse(other, request, nowMs)) continue;
+    if (other.health.canTake(nowMs)) return false;
+  }
+  return true;
 }

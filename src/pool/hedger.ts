@@ -89,7 +89,8 @@ export class Hedger {
       ...(outputTokensMax !== undefined && { outputTokensMax }),
     };
     const request = toPoolRequest(copy, intake, this.#parts.capacity(nowMs), nowMs);
-    return { ...request, isInProfile: true };
+    // In two places it would depend on three replicas, and one of them is late.
+    return { ...request, isInProfile: true, staysWhole: true };
   }
 }
 

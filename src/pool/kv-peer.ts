@@ -1,6 +1,6 @@
 import { LatestNames } from "../replicas/chain-names.ts";
 import type { Replica } from "../replicas/replica.ts";
-import type { Option } from "./placement.ts";
+import type { Option } from "./option.ts";
 import type { PoolRequest } from "./pool-request.ts";
 
 /** So much more than the chosen replica a peer has to have: less is computed as soon as it is fetched. */

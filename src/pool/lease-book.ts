@@ -6,6 +6,21 @@ import type { LeaseId, ModelId, ReplicaId, RequestId, TenantId } from "../protoc
 import type { Operation } from "../protocol/operation.ts";
 import type { ForeseenPace } from "./foreseen-pace.ts";
 
+/** A replica's slot for a request whose prompt it computes for another one. */
+export interface LeasedPrefill {
+  readonly replicaId: ReplicaId;
+  readonly dispatchNumber: number;
+  /** Of the prompt, what should be cached there, and where it is answered. */
+  readonly foundTokens: number;
+  readonly ownCachedTokens: number;
+  /** Whether to be late is its replica's fault. */
+  readonly isLateAFault: boolean;
+  /** Whether it was computed there; absent while nobody knows. */
+  isDone?: boolean;
+  /** Its slot is given back, or gone with its replica's process. */
+  isOver: boolean;
+}
+
 /** A request's right to its slot on a replica, until an instant, and what was foreseen of it. */
 export interface Lease {
   readonly leaseId: LeaseId;
@@ -54,6 +69,8 @@ export interface Lease {
   twinId?: LeaseId;
   /** True: it was sent as the second copy. */
   readonly isHedge: boolean;
+  /** Present where its prompt is computed elsewhere. */
+  prefill?: LeasedPrefill;
   /** Whether `chargedMs` is charged to its account: of two copies one is. */
   isCharged: boolean;
 }
@@ -132,6 +149,7 @@ export class LeaseBook implements Iterable<Lease> {
   loseAllOf(replicaId: ReplicaId): void {
     for (const lease of this.state.values()) {
       if (lease.replicaId === replicaId) lease.isLost = true;
+      if (lease.prefill?.replicaId === replicaId) lease.prefill.isOver = true;
     }
   }
 
@@ -142,6 +160,7 @@ export class LeaseBook implements Iterable<Lease> {
   checkInvariants(): void {
     assert(this.state.size <= this.#leasesMax, "the leases are within their bound");
     for (const lease of this.state.values()) {
+      assert(lease.prefill?.replicaId !== lease.replicaId, "a prompt is computed elsewhere");
       assert(lease.chargedMs >= lease.costMs, "who runs is charged what was foreseen, or more");
       const twin = this.twinOf(lease);
       if (twin === undefined) continue;

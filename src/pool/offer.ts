@@ -61,6 +61,23 @@ export interface Offer {
 /** Why a request is dispatched again; for metrics. */
 export type RetryReason = "failed" | "refused" | "displaced" | "interrupted";
 
+/** Another replica that computes a request's prompt first. */
+export interface PrefillPlace {
+  readonly replicaId: ReplicaId;
+  readonly endpointUrl: string;
+  readonly transport?: ReplicaTransport;
+  /** Value of its own `x-gw-dispatch` header. */
+  readonly dispatch: string;
+  /** What takes longer is better computed where the request is answered. */
+  readonly limitMs: number;
+}
+
+/** How it went with a prompt that was to be computed elsewhere, and what of it was cached there. */
+export type PrefillOutcome =
+  | { readonly kind: "done"; readonly cachedTokens: number }
+  /** `late`: given up. `refused`: by a replica that is well. `abandoned`: nobody waits for it any more. */
+  | { readonly kind: "failed" | "late" | "refused" | "abandoned" };
+
 /** A request's right to use one replica. */
 export interface Dispatch {
   readonly replicaId: ReplicaId;
@@ -71,6 +88,8 @@ export interface Dispatch {
   readonly plain?: PlainServer;
   /** Another replica, by its URL, that has more of the prompt cached: KV may be fetched from there. */
   readonly kvPeerUrl?: string;
+  /** Present where another replica is to compute the prompt first, for this one to fetch its KV. */
+  readonly prefillAt?: PrefillPlace;
   /** Value of the `x-gw-dispatch` header. */
   readonly dispatch: string;
   /** How long the request waited in the pool. */

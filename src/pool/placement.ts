@@ -1,69 +1,25 @@
 import { checkFeasible, usableKvRatio } from "../admission/feasibility.ts";
-import type { HoldBack } from "../admission/hold-back.ts";
-import type { Random } from "../base/random.ts";
-import type { Calibration, PastForecast } from "../forecast/calibration.ts";
+import type { PastForecast } from "../forecast/calibration.ts";
 import type { LatencyForecast } from "../forecast/latency.ts";
 import { forecastLatency, kvFitsQuickly } from "../forecast/latency.ts";
 import { LatestNames } from "../replicas/chain-names.ts";
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
 import type { Replica } from "../replicas/replica.ts";
-import type { Candidate } from "../routing/candidate.ts";
 import { PICK_DEFAULTS, pickReplica } from "../routing/pick.ts";
 import { tighteningRatioOf } from "../routing/tightening.ts";
 import { rendezvousWeight } from "../routing/rendezvous.ts";
-import type { Turns } from "../routing/turns.ts";
 import { nominalRate } from "./capacity.ts";
-import { isFit, isOfUse } from "./fitness.ts";
+import { isFit, isForWhole, isOfUse } from "./fitness.ts";
 import type { Lease } from "./lease-book.ts";
 import { idleLoad, loadWithout, NOBODY_THERE, UNGUARDED } from "./load-without.ts";
 import { believedTpotMs, believedTtftMs, TPOT_BELIEVED_RATIO_MAX } from "./believed-bounds.ts";
-import type { ForeseenPace } from "./foreseen-pace.ts";
 import { decidingPaceMs, keptPaceMs, predictedPaceMs, slowestPaceMs } from "./foreseen-pace.ts";
-import type { Mechanisms } from "./mechanisms.ts";
+import type { Option, Placed } from "./option.ts";
+import type { PlacementMoment, PlacementParts } from "./placement-parts.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
-import type { ReplicaWaits } from "./replica-waits.ts";
-
-/** A replica that a request could be sent to, and what is foreseen of it there. */
-export interface Option extends Candidate {
-  readonly replica: Replica;
-  /** Of the prompt, what should be cached there, and as how much that counts. */
-  readonly foundTokens: number;
-  readonly cachedTokens: number;
-  readonly foreseen: { readonly ttft: PastForecast; readonly tpot: ForeseenPace };
-  headroomRatio: number;
-  /** What of it does not depend on how long the request has waited. */
-  readonly roomRatio: number;
-  isFeasible: boolean;
-}
-
-/** Where a request goes, if anywhere, and where it would have been best off. */
-export interface Placed {
-  readonly chosen: Option | undefined;
-  /** Absent when no replica is fit at all. */
-  readonly best: Option | undefined;
-}
-
-/** What a placement draws on. */
-export interface PlacementParts {
-  readonly calibration: Calibration;
-  readonly waits: ReplicaWaits;
-  readonly turns: Turns;
-  readonly holdBack: HoldBack;
-  /** By how much of its targets a request beyond its guarantee leaves more room than others do. */
-  courtesyRatio(request: PoolRequest, nowMs: number): number;
-  /** The tightest TTFT target of those who are guaranteed something and have been here of late. */
-  guardedTtftMs(): number;
-  readonly mechanisms: Mechanisms;
-  readonly random: Random;
-}
-
-/** When a request is placed, and beside whom. */
-export interface PlacementMoment {
-  readonly nowMs: number;
-  /** Nobody waits whom it could get in the way of. */
-  readonly isQueueEmpty: boolean;
-}
+import type { Split } from "./splits.ts";
+import { Splits } from "./splits.ts";
 
 /**
  * Chooses the replica for one request: forecasts it on every fit one, widens that to bounds that hold
@@ -72,9 +28,11 @@ export interface PlacementMoment {
 export class Placement {
   readonly #parts: PlacementParts;
   readonly #names = new LatestNames();
+  readonly #splits: Splits;
 
   constructor(parts: PlacementParts) {
     this.#parts = parts;
+    this.#splits = new Splits(parts.replicas, parts.waits);
   }
 
   /** Chooses the replica to send a request to now, if any can keep all promises. */
@@ -82,6 +40,7 @@ export class Placement {
     const options: Option[] = [];
     for (const replica of replicas) {
       if (!isFit(replica, request, moment.nowMs)) continue;
+      if (!isForWhole(replica, request, replicas, moment.nowMs)) continue;
       options.push(this.#optionOf(request, replica, replica.loadAt(moment.nowMs), moment.nowMs));
     }
     const best = this.#hold(options, request, moment);
@@ -100,6 +59,7 @@ export class Placement {
     without?: Lease,
   ): boolean {
     if (!isFit(replica, request, moment.nowMs, without === undefined ? 0 : 1)) return false;
+    if (!isForWhole(replica, request, this.#parts.replicas, moment.nowMs)) return false;
     const present = replica.loadAt(moment.nowMs);
     const load = without === undefined ? present : loadWithout(present, without);
     const option = this.#optionOf(request, replica, load, moment.nowMs);
@@ -123,6 +83,7 @@ export class Placement {
     let isJudged = false;
     for (const replica of replicas) {
       if (!isOfUse(replica, request, nowMs)) continue;
+      if (!isForWhole(replica, request, replicas, nowMs)) continue;
       isJudged = true;
       const idle = idleLoad(replica.loadAt(nowMs));
       if (this.#optionOf(request, replica, idle, nowMs).headroomRatio >= 0) return true;
@@ -130,27 +91,33 @@ export class Placement {
     return !isJudged;
   }
 
+  /** In one place, or in two if that serves everybody better. */
   #optionOf(request: PoolRequest, replica: Replica, load: ReplicaLoad, nowMs: number): Option {
+    const whole = this.#optionAt(request, replica, load, undefined, nowMs);
+    const split = this.#splits.of(request, whole, nowMs);
+    if (split === undefined) return whole;
+    const parted = this.#optionAt(request, replica, load, split, nowMs);
+    const isBetter = parted.headroomRatio >= 0 || parted.headroomRatio > whole.headroomRatio;
+    return isBetter ? parted : whole;
+  }
+
+  #optionAt(
+    request: PoolRequest,
+    replica: Replica,
+    load: ReplicaLoad,
+    split: Split | undefined,
+    nowMs: number,
+  ): Option {
     const { offer, promptTokens, outputTokens } = request;
     const limits = this.#limitsAt(request, nowMs);
-    const { prefixes, profile } = replica;
-    const namedTokens = promptTokens - request.emittedTokens;
-    const foundTokens = prefixes.hitRatio(this.#names.of(offer.chain), nowMs) * namedTokens;
-    const cachedTokens = Math.floor(prefixes.trustRatio * foundTokens);
+    const { profile } = replica;
+    const { foundTokens, ownCachedTokens } = this.#cachedOn(replica, request, nowMs);
+    const cachedTokens = split === undefined ? ownCachedTokens : promptTokens - split.restTokens;
     const { weight } = replica.state.settings;
-    const waits = this.#parts.waits.of(replica, load, promptTokens - cachedTokens, nowMs);
+    // Also what is fetched has to have room.
+    const waits = this.#parts.waits.of(replica, load, promptTokens - ownCachedTokens, nowMs);
     const forecast = forecastLatency({ promptTokens, cachedTokens, outputTokens }, load, waits);
-    const { tenantId } = offer;
-    // Written out here and below: spreads would be most of what a decision costs.
-    const ofTtft = { profile, tenantId, outputTokens, targetMs: limits.ttftLimitMs };
-    const ofTpot = { profile, tenantId, outputTokens, targetMs: limits.tpotLimitMs };
-    const foreseen = {
-      ttft: this.#bound("ttft", forecast.ttftMs, ofTtft, nowMs),
-      tpot: {
-        ...this.#bound("tpot", predictedPaceMs(forecast, load), ofTpot, nowMs),
-        keptMs: keptPaceMs(Math.min(limits.tpotLimitMs, limits.tbtMaxMs), load),
-      },
-    };
+    const foreseen = this.#foresee(request, { profile, load, forecast, split }, nowMs);
     const ttftMs = believedTtftMs(foreseen.ttft, load);
     const { headroomRatio, roomRatio } = checkFeasible({
       bounds: {
@@ -174,8 +141,10 @@ export class Placement {
       replica,
       foundTokens,
       cachedTokens,
-      uncachedTokens: promptTokens - cachedTokens,
+      ownCachedTokens,
+      uncachedTokens: promptTokens - ownCachedTokens,
       foreseen,
+      split,
       sequences: Math.max(load.sequences, replica.outstanding),
       capacity: weight ?? nominalRate(load),
       capacityRatio: replica.health.capacityRatio(nowMs),
@@ -189,6 +158,46 @@ export class Placement {
       reportAgeMs: replica.reportAgeMs(nowMs),
       rendezvous: rendezvousWeight(request.routeHash, replica.hash),
     };
+  }
+
+  #foresee(
+    request: PoolRequest,
+    given: {
+      readonly profile: string;
+      readonly load: ReplicaLoad;
+      readonly forecast: LatencyForecast;
+      readonly split: Split | undefined;
+    },
+    nowMs: number,
+  ): Option["foreseen"] {
+    const { profile, load, forecast, split } = given;
+    const { offer, outputTokens } = request;
+    const { tenantId } = offer;
+    const { ttftLimitMs, tpotLimitMs, tbtMaxMs } = this.#limitsAt(request, nowMs);
+    // Two replicas and a transfer err otherwise than one.
+    const ttftProfile = split === undefined ? profile : `${profile} split`;
+    const aheadMs = split === undefined ? 0 : split.prefillMs + split.transferMs;
+    // Written out here and below: spreads would be most of what a decision costs.
+    const ofTtft = { profile: ttftProfile, tenantId, outputTokens, targetMs: ttftLimitMs };
+    const ofTpot = { profile, tenantId, outputTokens, targetMs: tpotLimitMs };
+    return {
+      ttft: this.#bound("ttft", aheadMs + forecast.ttftMs, ofTtft, nowMs),
+      tpot: {
+        ...this.#bound("tpot", predictedPaceMs(forecast, load), ofTpot, nowMs),
+        keptMs: keptPaceMs(Math.min(tpotLimitMs, tbtMaxMs), load),
+      },
+    };
+  }
+
+  /** Of a prompt, what should be cached on a replica, and as how much that counts. */
+  #cachedOn(
+    { prefixes }: Replica,
+    { offer, promptTokens, emittedTokens }: PoolRequest,
+    nowMs: number,
+  ) {
+    const namedTokens = promptTokens - emittedTokens;
+    const foundTokens = prefixes.hitRatio(this.#names.of(offer.chain), nowMs) * namedTokens;
+    return { foundTokens, ownCachedTokens: Math.floor(prefixes.trustRatio * foundTokens) };
   }
 
   /** Held against the tightest of them, whoever's it is. */

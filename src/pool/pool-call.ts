@@ -4,7 +4,7 @@ import type { EngineSignals } from "../protocol/engine-signals.ts";
 import type { LeaseId, ReplicaId, RequestId } from "../protocol/ids.ts";
 import type { LivePool } from "../tenants/live-configuration.ts";
 import { unreachable } from "../base/assert.ts";
-import type { Offer, Outcome } from "./offer.ts";
+import type { Offer, Outcome, PrefillOutcome } from "./offer.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { Pool } from "./pool.ts";
 
@@ -20,6 +20,11 @@ export type PoolCall =
   | { readonly kind: "offer"; readonly offer: Offer }
   | { readonly kind: "withdraw"; readonly requestId: RequestId }
   | { readonly kind: "started"; readonly leaseId: LeaseId; readonly firstTokenAfterMs: number }
+  | {
+      readonly kind: "prefilled";
+      readonly leaseId: LeaseId;
+      readonly outcome: PrefillOutcome;
+    }
   | { readonly kind: "hedge"; readonly leaseId: LeaseId; readonly offer: Offer }
   | { readonly kind: "stalled"; readonly leaseId: LeaseId }
   | { readonly kind: "limited"; readonly leaseId: LeaseId; readonly said: SaidLimit }
@@ -49,6 +54,8 @@ export function callPool(pool: Pool, call: PoolCall, nowMs: number): PoolEffect[
       return pool.withdraw(call.requestId, nowMs);
     case "started":
       return pool.started(call.leaseId, call.firstTokenAfterMs, nowMs);
+    case "prefilled":
+      return pool.prefilled(call.leaseId, call.outcome, nowMs);
     case "hedge":
       return pool.hedge(call.leaseId, call.offer, nowMs);
     case "stalled":

@@ -69,7 +69,13 @@ function verdictMetrics(state: PoolState, parts: PoolParts, pool: string): Metri
       "counter",
       "gw_dispatches_total",
       "Offers sent to a replica, hedges apart",
-      counts.dispatched - counts.hedged,
+      counts.dispatched - counts.hedged - counts.split,
+    ),
+    one(
+      "counter",
+      "gw_prefills_split_total",
+      "Prompts sent to one replica to be answered by another",
+      counts.split,
     ),
     metricFamily(
       {

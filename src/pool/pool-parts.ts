@@ -27,6 +27,7 @@ import { PoolTotals } from "./pool-totals.ts";
 import { PromptTotals } from "./prompt-totals.ts";
 import { replicaSettingsOf } from "./replica-settings.ts";
 import { ReplicaWaits } from "./replica-waits.ts";
+import { PrefillBookings } from "./prefill-bookings.ts";
 import { RunningCosts } from "./running-costs.ts";
 import { Teacher } from "./teacher.ts";
 import { TenantBook } from "./tenant-book.ts";
@@ -58,6 +59,7 @@ export class PoolParts {
   readonly waits: ReplicaWaits;
   readonly turns: Turns;
   readonly placement: Placement;
+  readonly prefills: PrefillBookings;
   readonly runningCosts: RunningCosts;
   readonly teacher: Teacher;
   readonly #state: PoolState;
@@ -96,6 +98,7 @@ export class PoolParts {
     this.waits = new ReplicaWaits(outputLengths);
     this.turns = new Turns(state.turns);
     this.placement = new Placement({
+      replicas: this.replicas,
       calibration: this.calibration,
       waits: this.waits,
       turns: this.turns,
@@ -105,6 +108,7 @@ export class PoolParts {
       mechanisms,
       random: this.random,
     });
+    this.prefills = new PrefillBookings(this.replicas, mechanisms);
     this.runningCosts = new RunningCosts(this, state);
     this.teacher = new Teacher(this, this.calibration);
   }
@@ -180,7 +184,10 @@ export class PoolParts {
     this.leases.checkInvariants();
     this.tenants.checkInvariants();
     this.failingTenants.checkInvariants();
-    this.replicas.checkInvariants((leaseId) => this.leases.get(leaseId)?.isLost === false);
+    this.replicas.checkInvariants((leaseId) => {
+      const lease = this.leases.get(leaseId);
+      return lease?.isLost === false || lease?.prefill?.isOver === false;
+    });
     this.displacement.checkInvariants();
     this.holdBack.checkInvariants();
     this.retryAfter.checkInvariants();

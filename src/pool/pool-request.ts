@@ -29,6 +29,8 @@ export interface PoolRequest {
   readonly offeredAtMs: number;
   /** Predicted GPU-ms of the reference replica. */
   readonly costMs: number;
+  /** True: its prompt is to be computed where it is answered. */
+  readonly staysWhole?: true;
   /** True once its cost was taken from what its tenant is guaranteed. */
   isInProfile: boolean;
   /** Steps of the tenant's overload ladder that are behind it. */

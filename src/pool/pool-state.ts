@@ -77,6 +77,8 @@ interface PoolCounts {
   displaced: number;
   /** Second copies: no offers of their own, but dispatches. */
   hedged: number;
+  /** Prompts that were sent to be computed for another replica: neither offers of their own. */
+  split: number;
 }
 
 /** A pool that has heard of nothing yet. */
@@ -98,7 +100,7 @@ export function newPoolState(seed: number, relearnUntilMs: number): PoolState {
     calibration: new Calibration().state,
     outputLengths: { byModel: new Map() },
     tokenEstimate: new TokenEstimate().state,
-    counts: { offered: 0, dispatched: 0, rejected: 0, displaced: 0, hedged: 0 },
+    counts: { offered: 0, dispatched: 0, rejected: 0, displaced: 0, hedged: 0, split: 0 },
     totals: noTotals(),
     promptTotals: new Map(),
     queueMax: 0,

@@ -1,6 +1,7 @@
 import type { ReplicaId, TenantId } from "../protocol/ids.ts";
 import type { HealthStatus } from "../replicas/health.ts";
 import type { ReplicaCondition } from "../replicas/replica-condition.ts";
+import { roleOf } from "../replicas/replica-state.ts";
 import type { Replica } from "../replicas/replica.ts";
 import type { AttainmentCounts } from "../slo/attainment-window.ts";
 import type { PoolParts } from "./pool-parts.ts";
@@ -10,6 +11,8 @@ import type { PoolState } from "./pool-state.ts";
 interface ReplicaStatus {
   readonly replicaId: ReplicaId;
   readonly endpointUrl: string;
+  /** Present where it is not for everything. */
+  readonly role?: "prefill" | "decode";
   readonly state: ReplicaCondition;
   readonly health: HealthStatus;
   /** Requests with a lease of this pool. */
@@ -50,6 +53,8 @@ export interface PoolStatus {
   readonly displaced: number;
   /** Second copies of late requests, among those dispatched. */
   readonly hedged: number;
+  /** Prompts that were computed for another replica, among those dispatched. */
+  readonly split: number;
   /** Which share of its targets a request beyond its tenant's guarantee may use. */
   readonly holdRatio: number;
   /** GPU-ms of the fastest replica that pass in a millisecond; absent before one was ready. */
@@ -84,12 +89,14 @@ export function toPoolStatus(state: PoolState, parts: PoolParts, nowMs: number):
 
 function toReplicaStatus(replica: Replica, nowMs: number): ReplicaStatus {
   const report = replica.lastReport;
+  const role = roleOf(replica.state);
   const { ceiling, state } = replica.quota;
   const { told } = replica.state.models;
   const heldForMs = (state.heldUntilMs ?? nowMs) - nowMs;
   return {
     replicaId: replica.replicaId,
     endpointUrl: replica.endpointUrl,
+    ...(role !== "mixed" && { role }),
     state: replica.conditionAt(nowMs),
     health: replica.health.statusAt(nowMs),
     outstanding: replica.outstanding,

@@ -12,7 +12,8 @@ import type { Lease } from "./lease-book.ts";
 import { heedLimit, noteFirstToken } from "./heed-limit.ts";
 import type { Mechanisms } from "./mechanisms.ts";
 import { ALL_MECHANISMS } from "./mechanisms.ts";
-import type { Offer, Outcome, Prospects } from "./offer.ts";
+import type { Offer, Outcome, PrefillOutcome, Prospects } from "./offer.ts";
+import { checkRequests, checkSlots } from "./pool-laws.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolLimits } from "./pool-limits.ts";
 import { POOL_LIMITS } from "./pool-limits.ts";
@@ -175,6 +176,14 @@ export class Pool {
     return this.#attend(nowMs, replica);
   }
 
+  /** It has turned out how a prompt that is computed elsewhere fares there; only the first word counts. */
+  prefilled(leaseId: LeaseId, outcome: PrefillOutcome, nowMs: number): PoolEffect[] {
+    const lease = this.#parts.leases.get(leaseId);
+    if (lease?.prefill === undefined) return [];
+    this.#parts.prefills.end(lease, outcome, nowMs);
+    return this.#attend(nowMs);
+  }
+
   /**
    * A dispatched request is late: it may be sent to a second replica as well. `offer` tells how it stands
    * now, and which replicas it has been to before its lease.
@@ -229,27 +238,9 @@ export class Pool {
 
   /** Throws when a law of conservation is broken: of requests, of slots, of bounds. */
   checkInvariants(): void {
-    const { offered, dispatched, hedged, rejected } = this.state.counts;
-    const { queue, leases, replicas } = this.#parts;
-    const verdicts = dispatched - hedged + rejected;
-    assert(offered === verdicts + queue.size, "every offer has one verdict or waits");
-    assert(this.state.waiting.size === queue.size, "the queue knows whom it holds");
-    let waitingCostMs = 0;
-    for (const { costMs } of this.state.waiting.values()) waitingCostMs += costMs;
-    assert(waitingCostMs === this.state.waitingCostMs, "the cost of those who wait is theirs");
-    let charged = 0;
-    for (const { isCharged } of leases) charged += isCharged ? 1 : 0;
-    assert(queue.requestsInFlight === charged, "who has a lease was charged for it once");
+    checkRequests(this.state, this.#parts);
     this.#parts.checkInvariants();
-    const leasesOn = new Map<ReplicaId, number>();
-    for (const { replicaId, isLost } of leases) {
-      if (!isLost) leasesOn.set(replicaId, (leasesOn.get(replicaId) ?? 0) + 1);
-    }
-    for (const { replicaId, outstanding } of replicas) {
-      assert(outstanding === (leasesOn.get(replicaId) ?? 0), "slots taken are leases alive");
-      leasesOn.delete(replicaId);
-    }
-    assert(leasesOn.size === 0, "every lease is on a replica that is known");
+    checkSlots(this.#parts);
   }
 
   /** Ends what is over, then lets those who wait have what has become free. */
@@ -274,6 +265,7 @@ export class Pool {
   #release(lease: Lease): void {
     this.#parts.displacement.left(lease.leaseId);
     this.#parts.tenants.leaves(lease.tenantId);
+    this.#parts.prefills.release(lease.prefill);
     if (!lease.isLost) this.#parts.replicas.release(lease);
   }
 

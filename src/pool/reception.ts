@@ -5,7 +5,7 @@ import type { Dispatcher } from "./dispatcher.ts";
 import { clamped, toPoolRequest } from "./intake.ts";
 import type { Offer, Rejection } from "./offer.ts";
 import { Patience } from "./patience.ts";
-import type { Option, Placed } from "./placement.ts";
+import type { Option, Placed } from "./option.ts";
 import type { PoolEffect } from "./pool-effect.ts";
 import type { PoolParts } from "./pool-parts.ts";
 import type { PoolRequest } from "./pool-request.ts";

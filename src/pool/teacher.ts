@@ -48,6 +48,7 @@ export class Teacher {
   started(lease: Lease, firstTokenAfterMs: number, nowMs: number): void {
     const actualMs = Math.max(0, firstTokenAfterMs);
     this.#parts.totals.started(lease, actualMs);
+    if (!isAsForeseen(lease)) return;
     this.#calibration.learn("ttft", { ...lease.foreseen.ttft, actualMs }, nowMs);
   }
 
@@ -56,7 +57,12 @@ export class Teacher {
     const isOver = outcome.kind === "completed";
     if (lease.startedAtMs === undefined && outcome.firstTokenAfterMs !== undefined) {
       this.started(lease, outcome.firstTokenAfterMs, nowMs);
-    } else if (lease.startedAtMs === undefined && lease.isStreamed && !isOver) {
+    } else if (
+      lease.startedAtMs === undefined &&
+      lease.isStreamed &&
+      !isOver &&
+      isAsForeseen(lease)
+    ) {
       // It had none by then, so it would have taken at least as long.
       const sample = { ...lease.foreseen.ttft, atLeastMs: nowMs - lease.dispatchedAtMs };
       this.#calibration.learnCensored("ttft", sample, nowMs);
@@ -79,7 +85,7 @@ export class Teacher {
     const { intake, replicas, waits } = this.#parts;
     const { promptTokens, cachedTokens, outputTokens, decodeMs } = outcome;
     const { promptBytes } = lease;
-    if (cachedTokens !== undefined && !lease.isLost) {
+    if (cachedTokens !== undefined && !lease.isLost && lease.prefill === undefined) {
       replicas.get(lease.replicaId)?.prefixes.learnHit(lease.foundTokens, cachedTokens);
     }
     if (promptTokens !== undefined) {
@@ -165,4 +171,9 @@ export class Teacher {
       tenants.correct(lease.tenantId, deltaMs, this.#parts.rateMsPerMs(nowMs), nowMs);
     }
   }
+}
+
+/** Of a prompt that was not computed where it was to be, another TTFT was foreseen than it has. */
+function isAsForeseen({ prefill }: Lease): boolean {
+  return prefill === undefined || prefill.isDone === true;
 }

@@ -1,5 +1,5 @@
 import type { AverageState } from "../base/average.ts";
-import type { ReplicaHello, ReplicaReport } from "../protocol/engine-api.ts";
+import type { ReplicaHello, ReplicaReport, ReplicaRole } from "../protocol/engine-api.ts";
 import type { ForeignEngine } from "../protocol/engine-kind.ts";
 import type { EngineSignals } from "../protocol/engine-signals.ts";
 import type { ReplicaId } from "../protocol/ids.ts";
@@ -154,6 +154,11 @@ export function slotsMaxOf({ hello, settings, signals }: ReplicaState): number {
 /** The same, of a server that has shown to take no more than so many of those. */
 export function slotsOf(state: ReplicaState): number {
   return Math.min(slotsMaxOf(state), ceilingOf(state.quota));
+}
+
+/** What a replica was started for; of one that does not say, or is not ours, everything. */
+export function roleOf({ hello, settings }: ReplicaState): ReplicaRole {
+  return settings.plain === undefined ? (hello?.role ?? "mixed") : "mixed";
 }
 
 /** Names the kind of replica: those of one kind load and run the same. */

@@ -128,10 +128,7 @@ export class Replica {
     return reportAgeMsOf(this.state, nowMs);
   }
 
-  /**
-   * What the replica has on its hands at an instant. Only one that has reported can be asked. Costs the
-   * same however many requests are there, and nothing when asked again before anything has happened.
-   */
+  /** What it has on its hands at an instant, once it has reported; costs the same however many are there. */
   loadAt(nowMs: number): ReplicaLoad {
     return this.#loads.at(nowMs);
   }
@@ -233,10 +230,7 @@ export class Replica {
     return cached === undefined || this.prefixes.told(cached, nowMs);
   }
 
-  /**
-   * Takes a slot for a request. The number of its dispatch is greater than all that went before in
-   * this epoch, even if the replica restarted or was out of the configuration meanwhile.
-   */
+  /** Takes a slot for a request, whose number is greater than all that went before in this epoch. */
   take(sent: SentRequest, nowMs: number): void {
     assert(this.freeSlots > 0, "a slot is taken only while one is free");
     this.health.dispatched(sent.dispatchNumber, nowMs);
@@ -248,6 +242,12 @@ export class Replica {
   started(dispatchNumber: number, nowMs: number): void {
     this.state.answeredAtMs = nowMs;
     this.#residents.started(dispatchNumber, nowMs);
+    this.#loads.changed();
+  }
+
+  /** Of a dispatch's prompt only so much is cached here, against what was expected. */
+  recompute(dispatchNumber: number, cachedTokens: number): void {
+    this.#residents.recompute(dispatchNumber, cachedTokens);
     this.#loads.changed();
   }
 

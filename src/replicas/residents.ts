@@ -25,6 +25,7 @@ export interface SentRequest {
 export interface ResidentRequest extends SentRequest, Resident {
   readonly tenantId: TenantId;
   readonly modelId: ModelId;
+  cachedTokens: number;
   firstTokenAtMs?: number;
 }
 
@@ -123,6 +124,15 @@ export class Residents implements Iterable<ResidentRequest> {
     if (request === undefined || request.firstTokenAtMs !== undefined) return;
     this.#count(request, -1);
     request.firstTokenAtMs = nowMs;
+    this.#count(request, 1);
+  }
+
+  /** Of its prompt only so much is cached there, against what was expected. */
+  recompute(dispatchNumber: number, cachedTokens: number): void {
+    const request = this.state.requests.get(dispatchNumber);
+    if (request === undefined) return;
+    this.#count(request, -1);
+    request.cachedTokens = Math.min(request.promptTokens, Math.floor(cachedTokens));
     this.#count(request, 1);
   }
 

@@ -11,6 +11,8 @@ export interface TokenStreamOptions {
   readonly serviceTier?: string;
   /** Whether the client wants the chunk with the counts; the gateway itself always asks for it. */
   readonly includeUsage: boolean;
+  /** Present where another replica computed the prompt: so much of it was cached at the most. */
+  readonly cachedTokensMax?: number;
   /** What the client is told beside the counts of the whole answer; absent: nothing. */
   readonly metricsOf?: (answer: AnswerTimes) => AnswerMetrics | undefined;
   /**

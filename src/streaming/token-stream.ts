@@ -1,6 +1,7 @@
 import { assert } from "../base/assert.ts";
 import type { AnswerMetrics } from "../protocol/answer-metrics.ts";
 import type { Problem } from "../protocol/errors.ts";
+import { tellCachedAtMost, withCachedAtMost } from "../protocol/cached-at-most.ts";
 import { PROGRESS_MEMBER } from "../protocol/continuation.ts";
 import { editMembers } from "../protocol/json-text.ts";
 import type { SseFrame } from "../protocol/sse.ts";
@@ -166,9 +167,12 @@ export class TokenStream {
     if (frame.data.trim() === DONE) return this.#finish(this.#finishedChoices.size);
     const like = frame.event === undefined ? this.#template?.read(frame.data) : undefined;
     if (like !== undefined) return this.#takeAlike(like, nowMs);
+    const { cachedTokensMax } = this.#options;
     const read = readChunk(frame);
     if (read.kind === "failed") return this.breakOff(read.problem);
-    return this.#take(read.chunk, frame.data, nowMs);
+    const isMoved = cachedTokensMax !== undefined && read.chunk.usage;
+    const data = isMoved ? tellCachedAtMost(frame.data, cachedTokensMax) : frame.data;
+    return this.#take(read.chunk, data, nowMs);
   }
 
   /** The replica's bytes ended without its end marker: a whole answer ends well all the same. */
@@ -206,7 +210,8 @@ export class TokenStream {
   }
 
   #take(chunk: UpstreamChunk, json: string, nowMs: number): string {
-    this.#usage = chunk.usage ?? this.#usage;
+    const { cachedTokensMax = Infinity } = this.#options;
+    this.#usage = chunk.usage ? withCachedAtMost(chunk.usage, cachedTokensMax) : this.#usage;
     for (const choice of chunk.choices) {
       const { index, finish_reason: finishReason } = choice;
       if (carriesOutput(choice)) this.#stamp(nowMs);

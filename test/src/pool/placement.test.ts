@@ -9,7 +9,7 @@ import { toPoolRequest } from "../../../src/pool/intake.ts";
 import type { Mechanisms } from "../../../src/pool/mechanisms.ts";
 import { ALL_MECHANISMS } from "../../../src/pool/mechanisms.ts";
 import type { Offer } from "../../../src/pool/offer.ts";
-import type { PlacementParts } from "../../../src/pool/placement.ts";
+import type { PlacementParts } from "../../../src/pool/placement-parts.ts";
 import { Placement } from "../../../src/pool/placement.ts";
 import type { PoolRequest } from "../../../src/pool/pool-request.ts";
 import { ReplicaWaits } from "../../../src/pool/replica-waits.ts";
@@ -58,6 +58,7 @@ function aPlacement(
   parts: Partial<PlacementParts> = {},
 ): Placement {
   return new Placement({
+    replicas: [],
     calibration: new Calibration(),
     waits: new ReplicaWaits(new OutputLengths()),
     turns: new Turns(),

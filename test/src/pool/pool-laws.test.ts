@@ -127,4 +127,28 @@ describe("a pool that is told anything in any order", () => {
       expect([verdict, (seen.get(verdict) ?? 0) > 0]).toEqual([verdict, true]);
     }
   });
+
+  test("keeps them where replicas have roles", () => {
+    let splits = 0;
+    for (const seed of SEEDS) {
+      const pool = aPool({ seed, limits: { ...TIGHT_LIMITS, leasesMax: 30 } });
+      const calls = new RandomCalls(seed, {}, ["prefill", "decode", seed % 2 ? "decode" : "mixed"]);
+      for (let index = 0; index < 2 * CALLS; index += 1) {
+        calls.heed(callPool(pool, calls.next(), calls.nowMs));
+        pool.checkInvariants();
+      }
+      for (let call = calls.nextEnding(); call !== undefined; call = calls.nextEnding()) {
+        calls.heed(callPool(pool, call, calls.nowMs));
+        pool.checkInvariants();
+      }
+      const { split, leases, replicas } = pool.status(calls.nowMs);
+      expect([seed, leases, replicas.map(({ outstanding }) => outstanding)]).toEqual([
+        seed,
+        0,
+        replicas.map(() => 0),
+      ]);
+      splits += split;
+    }
+    expect(splits).toBeGreaterThan(100);
+  });
 });

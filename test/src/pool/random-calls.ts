@@ -1,11 +1,11 @@
 import type { OverloadLadder } from "../../../src/tenants/overload-step.ts";
 import type { Random } from "../../../src/base/random.ts";
 import { seededRandom } from "../../../src/base/random.ts";
-import type { Offer, Outcome } from "../../../src/pool/offer.ts";
+import type { Offer, Outcome, PrefillOutcome } from "../../../src/pool/offer.ts";
 import type { PoolCall } from "../../../src/pool/pool-call.ts";
 import type { PoolEffect } from "../../../src/pool/pool-effect.ts";
 import type { PoolLimits } from "../../../src/pool/pool-limits.ts";
-import type { ReplicaHello } from "../../../src/protocol/engine-api.ts";
+import type { ReplicaHello, ReplicaRole } from "../../../src/protocol/engine-api.ts";
 import type { CachedPrefixes } from "../../../src/protocol/engine-api.ts";
 import type { LeaseId, RequestId } from "../../../src/protocol/ids.ts";
 import { ModelId, TenantId } from "../../../src/protocol/ids.ts";
@@ -63,6 +63,7 @@ export class RandomCalls {
   readonly #change: Partial<LivePool>;
   readonly #waiting = new Map<RequestId, Offer>();
   readonly #leases = new Map<LeaseId, LiveLease>();
+  readonly #roles: readonly ReplicaRole[];
   readonly #displaced: LeaseId[] = [];
   readonly #again: Offer[] = [];
   /** How it begins; from there on it is chance. */
@@ -76,9 +77,10 @@ export class RandomCalls {
   nowMs = 0;
 
   /** `change` is made to every configuration; a pool of servers that are not ours hears of none of them. */
-  constructor(seed: number, change: Partial<LivePool> = {}) {
+  constructor(seed: number, change: Partial<LivePool> = {}, roles: readonly ReplicaRole[] = []) {
     this.#random = seededRandom(seed);
     this.#change = change;
+    this.#roles = roles;
     this.#first = [
       { kind: "configure", pool: { ...aLivePool(REPLICAS), ...change } },
       ...this.#indices().map((index) => this.#connect(index)),
@@ -117,7 +119,7 @@ export class RandomCalls {
             : this.#waiting.get(effect.requestId);
         if (offer === undefined) throw new Error("Who neither waits nor runs is sent nowhere");
         this.#waiting.delete(effect.requestId);
-        this.#lastNumber += 1;
+        this.#lastNumber += effect.dispatch.prefillAt === undefined ? 1 : 2;
         const { replicaId } = effect.dispatch;
         const replicaIndex = this.#indices().find((index) => replicaIdOf(index) === replicaId) ?? 0;
         this.#leases.set(effect.leaseId, { offer, replicaIndex, isStarted: false });
@@ -138,6 +140,7 @@ export class RandomCalls {
   #anyCall(): PoolCall {
     const draw = this.#random();
     if (draw < 0.36) return this.#offer(this.#newOffer());
+    if (this.#roles.length > 0 && draw < 0.42) return this.#prefilled() ?? { kind: "wake" };
     if (draw < 0.62) return this.#report(this.#below(REPLICAS));
     if (draw < 0.72) return this.#start() ?? { kind: "wake" };
     if (draw < 0.92) return this.#end() ?? { kind: "wake" };
@@ -235,7 +238,9 @@ export class RandomCalls {
     if (this.#random() < 0.3) this.#lives[index] = (this.#lives[index] ?? 0) + 1;
     this.#sequences[index] = 0;
     const instanceId = `life-${this.#lives[index]}-of-${index}`;
-    return { kind: "connected", hello: aHello(index, { ...SMALL, instanceId }) };
+    const role = this.#roles[index];
+    const hello = aHello(index, { ...SMALL, instanceId, ...(role !== undefined && { role }) });
+    return { kind: "connected", hello };
   }
 
   #start(): PoolCall | undefined {
@@ -244,6 +249,19 @@ export class RandomCalls {
     if (leaseId === undefined || lease === undefined || lease.isStarted) return undefined;
     lease.isStarted = true;
     return { kind: "started", leaseId, firstTokenAfterMs: 20 + this.#below(300) };
+  }
+
+  #prefilled(): PoolCall | undefined {
+    const leaseId = this.#oneOf([...this.#leases.keys()]);
+    const outcomes: readonly PrefillOutcome[] = [
+      { kind: "done", cachedTokens: this.#below(200) },
+      { kind: "failed" },
+      { kind: "refused" },
+      { kind: "abandoned" },
+    ];
+    const outcome = this.#oneOf(outcomes);
+    if (leaseId === undefined || outcome === undefined) return undefined;
+    return { kind: "prefilled", leaseId, outcome };
   }
 
   #stall(): PoolCall | undefined {

@@ -4,6 +4,7 @@ import { decodeDecisions } from "../../../src/pool/decision-lines.ts";
 import type { DecisionRecord } from "../../../src/pool/decision-log.ts";
 import type { PoolStatus } from "../../../src/pool/pool-status.ts";
 import { ModelId, PoolId, TenantId } from "../../../src/protocol/ids.ts";
+import type { ReplicaRole } from "../../../src/protocol/engine-api.ts";
 import { SseDecoder } from "../../../src/protocol/sse.ts";
 import type {
   LiveModel,
@@ -23,6 +24,8 @@ export interface GatewayWish {
   /** 1 when absent. All of them are dialled in and idle. */
   readonly replicaCount?: number;
   readonly replica?: ReplicaWish;
+  /** What each of them was started for; everything when absent. */
+  readonly roles?: readonly ReplicaRole[];
   readonly tenant?: Partial<LiveTenant>;
   readonly otherTenant?: Partial<LiveTenant>;
   /** What the tenant and the other one are guaranteed of the pool; each half of it when absent. */
@@ -132,7 +135,11 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
   );
   const dialling = wish.pool?.engine === "openai" ? [] : endpointUrls;
   const replicas = await Promise.all(
-    dialling.map((endpointUrl) => connectReplica(endpointUrl, { ...wish.replica, poolId })),
+    dialling.map((endpointUrl, index) => {
+      const role = wish.roles?.[index];
+      const hello = { ...wish.replica?.hello, ...(role !== undefined && { role }) };
+      return connectReplica(endpointUrl, { ...wish.replica, hello, poolId });
+    }),
   );
   const pool = env.POOLS.getByName(poolId);
   await vi.waitFor(async () => {
