@@ -1,4 +1,4 @@
-import type { Random } from "../../src/base/random.ts";
+import { type Random, seededRandom } from "../../src/base/random.ts";
 import { quantileOf } from "../../simulator/statistics.ts";
 import { medianOf, ratioOf, show } from "../support/ratio.ts";
 import { type PinnedEngine, startPinnedEngine } from "./pinned-engine.ts";
@@ -18,8 +18,8 @@ const MIXES: readonly Mix[] = [
   {
     name: "long prompts beside answers",
     parts: [
-      { perSecond: 1, promptTokens: 1500, outputTokens: 16 },
-      { perSecond: 3, promptTokens: 48, outputTokens: 128 },
+      { perSecond: 0.7, promptTokens: 1500, outputTokens: 16 },
+      { perSecond: 2, promptTokens: 48, outputTokens: 128 },
     ],
     sides: ["mixed", "mixed, chunks of 64", "split"],
   },
@@ -29,11 +29,11 @@ const MIXES: readonly Mix[] = [
       { perSecond: 2, promptTokens: 1500, outputTokens: 8 },
       { perSecond: 1, promptTokens: 48, outputTokens: 64 },
     ],
-    sides: ["mixed", "mixed, chunks of 64", "split"],
+    sides: ["mixed", "split"],
   },
   {
     name: "more answers than one engine can decode",
-    parts: [{ perSecond: 7, promptTokens: 48, outputTokens: 200 }],
+    parts: [{ perSecond: 11, promptTokens: 48, outputTokens: 200 }],
     sides: ["mixed", "split"],
   },
 ];
@@ -44,8 +44,9 @@ const CORES = [0, 1] as const;
 /** What a request is to have: its first token, and the mean of its gaps. */
 const TTFT_MS = 1_500;
 const TPOT_MS = 20;
-/** Of one window to the next prompts are others, so that nothing is found cached. */
-const SEEDS_PER_WINDOW = 10_000;
+/** From one turn to the next prompts are others, so that nothing is found cached. */
+const REQUESTS_PER_WINDOW_MAX = 10_000;
+const TURNS_MAX = 1_001;
 
 /** What a window had. */
 interface Window {
@@ -77,13 +78,16 @@ async function measure({ machine, curve, repeats, random }: Conditions): Promise
   };
   try {
     const hardware = await startAll(start);
-    let windows = 0;
     const rows: Row[] = [];
-    for (const mix of MIXES) {
+    for (const [index, mix] of MIXES.entries()) {
+      const turns = new Map<Side, number>();
       // oxlint-disable-next-line no-await-in-loop -- one at a time
       const windowsOf = await takeTurns(mix.sides, { repeats, random }, async (side: Side) => {
-        windows += 1;
-        const window = { ms: WINDOW_MS, random, firstSeed: windows * SEEDS_PER_WINDOW };
+        const turn = turns.get(side) ?? 0;
+        turns.set(side, turn + 1);
+        // All sides are sent the same, at the same instants.
+        const firstSeed = (index * TURNS_MAX + turn) * REQUESTS_PER_WINDOW_MAX;
+        const window = { ms: WINDOW_MS, random: seededRandom(firstSeed), firstSeed };
         return summarize(mix, await sendLoad(hardware[side], mix.parts, window));
       });
       rows.push(...rowsOf(mix, { windowsOf, curve, random }));
