@@ -15,7 +15,7 @@ let pool: FakePool;
 let engine: TestEngine;
 beforeAll(async () => {
   pool = await startFakePool();
-  const flags = ["--max-sequences", "2", "--pool-url", pool.url];
+  const flags = ["--max-sequences", "2", "--pool-url", pool.url, "--role", "prefill"];
   const advertised = ["--advertise-url", "https://replica.example:8443"];
   engine = await startEngine([...flags, ...advertised], "a-secret-of-these-tests", hold);
 }, ENGINE_START_MS_MAX);
@@ -54,6 +54,7 @@ test("an idle engine says who it is, what it holds, and how fast its warm-up was
     queueMax: 64,
     batchTokensMax: 256,
     keepsTbt: false,
+    role: "prefill",
   });
   expect(report).toMatchObject({
     queuedRequests: 0,
