@@ -16,7 +16,7 @@ interface Mix {
 
 const MIXES: readonly Mix[] = [
   {
-    name: "long prompts beside answers",
+    name: "few long prompts beside answers",
     parts: [
       { perSecond: 0.7, promptTokens: 1500, outputTokens: 16 },
       { perSecond: 2, promptTokens: 48, outputTokens: 128 },
@@ -24,7 +24,7 @@ const MIXES: readonly Mix[] = [
     sides: ["mixed", "mixed, chunks of 64", "split"],
   },
   {
-    name: "more prompts than one engine can compute",
+    name: "many long prompts",
     parts: [
       { perSecond: 2, promptTokens: 1500, outputTokens: 8 },
       { perSecond: 1, promptTokens: 48, outputTokens: 64 },
@@ -32,7 +32,7 @@ const MIXES: readonly Mix[] = [
     sides: ["mixed", "split"],
   },
   {
-    name: "more answers than one engine can decode",
+    name: "answers alone",
     parts: [{ perSecond: 11, promptTokens: 48, outputTokens: 200 }],
     sides: ["mixed", "split"],
   },
@@ -60,7 +60,7 @@ export const SPLIT: Section = {
   title: "Split",
   published:
     "DistServe 2024: 2.0 to 7.4 times the rate of vLLM without chunked prefill, or targets 12.6 times as strict, OPT 13B to 175B on A100s with NVLink. vLLM's own documentation: disaggregation does not improve throughput; it tunes TTFT and TBT apart",
-  how: `two engines of one core each, over HTTP, open loop for ${WINDOW_MS / 1000} s a turn: one that prefills and one that decodes, against two that do both. Prompts of 128 tokens and more go by the prefill; a router of this benchmark sends the rest where fewest are open. Wall-clock time. Good is a request with a first token within ${TTFT_MS} ms and a mean gap of at most ${TPOT_MS} ms`,
+  how: `two engines of one core each, over HTTP, open loop for ${WINDOW_MS / 1000} s a turn: one that prefills and one that decodes, against two that do both. Prompts of 128 tokens and more go by the prefill; a router of this benchmark sends the rest where fewest are open. Wall-clock time. Good is a request with a first token within ${TTFT_MS} ms and a mean gap of at most ${TPOT_MS} ms. ÷ is mixed over split, above 1 where split is shorter; × is split over mixed`,
   why: "Apart, no answer waits for a chunk of a prompt: what is left of its gaps are decode steps, the blocks that are copied into the pool between them, and the HTTP of the same core, which the curve does not have. What that costs is the idle half: prompts have one core instead of two, and so have answers, so that either saturates at half the rate. DistServe fills each phase with as many GPUs as it needs, moves KV over NVLink, and has no chunked prefill on the other side; against small chunks there is less to gain here as well",
   predicts: true,
   measure,
