@@ -6,6 +6,7 @@ import type { UpstreamStep } from "../support/upstream-script.ts";
 import { FINISH_FRAME, refusal, ROLE_FRAME, tokenFrame } from "./support/answers.ts";
 import type { GatewayWish, TestGateway } from "./support/gateway.ts";
 import { aGateway, becomesIdle, readEvents, textOf, WAIT } from "./support/gateway.ts";
+import { namesOf } from "./support/prompt-names.ts";
 import { chunkFrame, DONE_FRAME, EVENT_STREAM_HEAD, streamedAnswer } from "./support/upstream.ts";
 
 /** Far more tokens than are computed sooner than moved. */
@@ -169,6 +170,26 @@ describe("where the replica that prefills fails", () => {
       expect(tenants).toMatchObject([{ counts: { offered: 1, admitted: 1, good: 1, missed: 0 } }]);
     });
   }
+
+  test("is asked for nothing more, although it has the prompt from before", async () => {
+    const gateway = await aSplitGateway();
+    const [replica] = gateway.replicas;
+    const stored = namesOf(gateway, LONG.body);
+    replica?.report({ cached: { sequence: 1, isWhole: true, stored, removed: "" } });
+    await vi.waitFor(async () => {
+      const calls = (await gateway.decisions()).flatMap((record) => record.calls);
+      expect(calls.some(({ call }) => call.kind === "report" && call.report.cached)).toBe(true);
+    }, WAIT);
+    await gateway.upstream.answerWith(refusal(500, "no"), streamedAnswer(["mine"]));
+    expect(textOf(await readEvents(await gateway.ask(LONG)))).toBe("mine");
+    const dispatched = (await gateway.decisions())
+      .flatMap(({ calls }) => calls)
+      .flatMap(({ effects }) => effects.filter(({ kind }) => kind === "dispatch"));
+    expect(dispatched).toMatchObject([
+      { dispatch: { kvPeerUrl: gateway.upstream.endpointUrlOf(0) } },
+    ]);
+    expect((await waysOf(gateway))[1]).toEqual({ address: 1, isPrefill: false, peer: undefined });
+  });
 
   test("is silent: it is given up while there is time for the other one", async () => {
     const tenant = { targets: firstTokenWithin(6_000) };

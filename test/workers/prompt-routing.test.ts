@@ -1,12 +1,7 @@
-import { env } from "cloudflare:workers";
 import { describe, expect, test, vi } from "vitest";
-import { CHAT } from "../../src/protocol/operation.ts";
-import { toChain } from "../../src/protocol/prompt-chain.ts";
-import { requestKeysOf } from "../../workers/request-keys.ts";
-import { settingsOf } from "../../workers/settings.ts";
-import { aLiveConfiguration } from "./support/configuration.ts";
 import type { TestGateway } from "./support/gateway.ts";
 import { aGateway, WAIT } from "./support/gateway.ts";
+import { namesOf } from "./support/prompt-names.ts";
 import { streamedAnswer } from "./support/upstream.ts";
 
 const TEXT = "The quick brown fox jumps over the lazy dog. ".repeat(60);
@@ -15,16 +10,6 @@ const promptOf = (number: number) => ({
   messages: [{ role: "user", content: `${number} ${TEXT}` }],
   stream: true,
 });
-
-/** The names that a gateway has for what a prompt of its tenant begins with. */
-function namesOf({ tenantId, modelId }: TestGateway, body: object): string {
-  const [tenant] = aLiveConfiguration({ tenants: [{ tenantId }], keys: [] }).tenants;
-  const outline = CHAT.outline({ model: modelId, ...body });
-  if (tenant === undefined || outline.kind !== "valid") throw new Error("Expected a valid request");
-  const request = { upstreamModel: "sluice-tiny", caching: outline.value.caching };
-  const keys = requestKeysOf(request, { tenant, cacheGeneration: 0 }, settingsOf(env));
-  return toChain(keys.hashes, keys.promptBytes).keys;
-}
 
 /** Which replica each of some requests was sent to, the first one having number 0. */
 async function placesOf(gateway: TestGateway, bodies: readonly object[]): Promise<number[]> {
