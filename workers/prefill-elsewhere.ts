@@ -23,6 +23,11 @@ export async function prefillElsewhere(
   const { dispatch } = lease;
   const { prefillAt } = dispatch;
   if (prefillAt === undefined) return dispatch;
+  if (call.choiceCount > 1) {
+    // Whoever makes several at once fetches nothing for them.
+    void lease.prefilled(ABANDONED);
+    return dispatch;
+  }
   const beganAtMs = Date.now();
   const late = AbortSignal.timeout(prefillAt.limitMs);
   const asked = { dispatch, prefillAt, signal: AbortSignal.any([signal, late]) };

@@ -269,3 +269,14 @@ test("a short prompt goes to one replica alone", async () => {
   expect(textOf(await readEvents(await gateway.ask({ body: { stream: true } })))).toBe("short");
   expect(await waysOf(gateway)).toEqual([{ address: 1, isPrefill: false, peer: undefined }]);
 });
+
+test("several choices are made where their prompt is computed", async () => {
+  const gateway = await aSplitGateway();
+  const message = { role: "assistant", content: "well" };
+  const choices = [0, 1].map((index) => ({ index, message, finish_reason: "stop" }));
+  await gateway.upstream.answerWith(refusal(200, { object: "chat.completion", choices }));
+  const response = await gateway.ask({ body: { n: 2, messages: LONG_PROMPT } });
+  expect(response.status).toBe(200);
+  expect(await waysOf(gateway)).toEqual([{ address: 1, isPrefill: false, peer: undefined }]);
+  expect(await outcomesOf(gateway)).toEqual(["abandoned"]);
+});
