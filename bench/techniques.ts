@@ -14,6 +14,7 @@ import { PAGING } from "./techniques/paging.ts";
 import { PEERS } from "./techniques/peers.ts";
 import { precisionSection } from "./techniques/precision.ts";
 import { PREFIX } from "./techniques/prefix.ts";
+import { toRowPlots } from "./techniques/row-plot.ts";
 import type { Row, Section } from "./techniques/section.ts";
 import { speculationSection } from "./techniques/speculation.ts";
 import { measureStepCurve } from "./techniques/step-curve.ts";
@@ -125,6 +126,7 @@ function toTable(section: Section, machine: string, rows: readonly Row[]): strin
     "| | ours | the step curve says |",
     "|---|---:|---:|",
     ...rows.map(({ what, ours, predicted = "" }) => `| ${what} | ${ours} | ${predicted} |`),
+    ...toRowPlots(section.title, rows),
     "",
     `Why they differ: ${section.why}.`,
   ];
