@@ -1,18 +1,22 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
 import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { findLocalRun, RUN_FILE } from "../../cli/run-file.ts";
 import type { SseFrame } from "../../src/protocol/sse.ts";
 import { eventually } from "../support/eventually.ts";
+import { takeFreePorts } from "../support/free-ports.ts";
 import type { LiveProgram } from "../support/live-programs.ts";
 import { descendantsOf, isAlive, isStopped, pidOf } from "../support/live-programs.ts";
 import { RunningStack } from "./support/running-stack.ts";
 import { expectNothingLeft, listPrograms } from "./support/stack-programs.ts";
 
 const STREAM_COUNT = 3;
-/** More than an engine runs at once, and as many as the tenant may have. */
+/** As many as the tenant may have, and more than the model, so that some wait however quick the machine is. */
 const CROWD = 60;
+const RUNNING_MAX = 20;
 const SAME_WISH_PASSED_MS = 700;
 
 let stack: RunningStack;
@@ -21,6 +25,18 @@ afterEach(() => stack?.dispose());
 async function startWithPrograms(): Promise<readonly LiveProgram[]> {
   stack = await RunningStack.ready("--replicas", "1");
   return listPrograms(stack);
+}
+
+/** One engine, of whose model only so many requests run at once. */
+async function startWithLimit(): Promise<RunningStack> {
+  const folder = mkdtempSync(join(tmpdir(), "endings-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "limited.yaml");
+  const text = readFileSync(new URL("../../sluice.local.yaml", import.meta.url), "utf8");
+  const model = "{ context: 2048, pool: local";
+  expect(text).toContain(model);
+  writeFileSync(file, text.replace(model, `${model}, max_running: ${RUNNING_MAX}`));
+  return RunningStack.readyWith(pathToFileURL(file), await takeFreePorts(2), "--replicas", "1");
 }
 
 /** Reads a streamed answer to its end; tells when its first frame is there. */
@@ -56,7 +72,7 @@ describe("sluice up", () => {
   });
 
   test("Ctrl-C refuses those who wait, for whom nobody will be there any more", async () => {
-    stack = await RunningStack.ready("--replicas", "1");
+    stack = await startWithLimit();
     const enginePid = pidOf(stack.engines[0]);
     onTestFinished(() => {
       if (isAlive(enginePid)) process.kill(enginePid, "SIGCONT");

@@ -92,9 +92,13 @@ export class RunningStack {
   }
 
   /** Starts one of another configuration, its replicas at the given ports, and waits until it is ready. */
-  static async readyWith(original: URL, replicaPorts: readonly number[]): Promise<RunningStack> {
+  static async readyWith(
+    original: URL,
+    replicaPorts: readonly number[],
+    ...flags: readonly string[]
+  ): Promise<RunningStack> {
     const ports = [...(await takeFreePorts(1)), ...replicaPorts];
-    const stack = new RunningStack(createRunFolder(), provideSecrets({}), ports, [], original);
+    const stack = new RunningStack(createRunFolder(), provideSecrets({}), ports, flags, original);
     return stack.#becomeReady();
   }
 
