@@ -146,7 +146,15 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
     const { replicas: known } = await pool.status(poolId);
     expect(known.map(({ state }) => state)).toEqual(endpointUrls.map(() => "ready"));
   }, WAIT);
-  const ask = ({ path, body, headers, signal, ...asked }: AskWish = {}): Promise<Response> => {
+  // One that nobody holds may be collected, and then its client has left.
+  const responses: Response[] = [];
+  const ask = async ({
+    path,
+    body,
+    headers,
+    signal,
+    ...asked
+  }: AskWish = {}): Promise<Response> => {
     const prompt = path === undefined ? { messages: MESSAGES } : {};
     const init = {
       method: "POST",
@@ -157,7 +165,10 @@ export async function aGateway(wish: GatewayWish = {}): Promise<TestGateway> {
       },
       body: JSON.stringify({ model: modelId, ...prompt, ...body }),
     };
-    return fetchGateway(path ?? CHAT_PATH, signal === undefined ? init : { ...init, signal });
+    const whole = signal === undefined ? init : { ...init, signal };
+    const response = await fetchGateway(path ?? CHAT_PATH, whole);
+    responses.push(response);
+    return response;
   };
   const poolStatus = () => pool.status(poolId);
   const decisions = async (): Promise<readonly DecisionRecord[]> => {
