@@ -77,8 +77,15 @@ export class StepModel implements StepForecast {
     return { fixedMs, tokenMs, attendedPairMs, sequenceMs, kvTokenMs };
   }
 
-  predictMs(work: StepWork): number {
-    return dot(this.#coefficients, termsOf(work));
+  predictMs({ tokens, attendedPairs, sequences, kvTokens }: StepWork): number {
+    const [fixedMs, tokenMs, attendedPairMs, sequenceMs, kvTokenMs] = this.#coefficients;
+    return (
+      fixedMs +
+      tokenMs * tokens +
+      attendedPairMs * attendedPairs +
+      sequenceMs * sequences +
+      kvTokenMs * kvTokens
+    );
   }
 
   /** Learns from one step. A duration that no clock can have measured is not looked at. */
@@ -229,8 +236,4 @@ function termsOf(work: StepWork): Vector {
 function toVector(coefficients: StepCoefficients): Vector {
   const { fixedMs, tokenMs, attendedPairMs, sequenceMs, kvTokenMs } = coefficients;
   return [fixedMs, tokenMs, attendedPairMs, sequenceMs, kvTokenMs];
-}
-
-function dot(a: readonly number[], b: ArrayLike<number>): number {
-  return a.reduce((sum, value, index) => sum + value * (b[index] ?? 0), 0);
 }

@@ -33,28 +33,35 @@ export interface DraftForecasts {
   readonly draft: StepForecast;
 }
 
+/** What a draft model is asked costs more than its steps and ours: it has to promise so much more to be begun. */
+const GAIN_TO_BEGIN = 1.1;
+
 /**
  * How many tokens a draft model is best asked for, of all who may use some alike: as many as give those who
  * decode the most tokens in a time, when each takes a step of the draft model, and verifying it makes the
- * model's own step longer. 0 where drafting costs more than it saves.
+ * model's own step longer. 0 where drafting costs more than it saves, or hardly less while nobody drafts.
  */
 export function draftDepth(
   candidates: readonly Candidate[],
   { target, draft }: DraftForecasts,
+  isDrafting: boolean,
 ): number {
-  let work = candidates.map((each) => workOfChunk(each.computedTokens, 1)).reduce(addWork, NO_WORK);
-  let best = { depth: 0, rate: candidates.length / target.predictMs(work) };
+  let work = NO_WORK;
+  for (const { computedTokens } of candidates) work = addWork(work, workOfChunk(computedTokens, 1));
+  const plainRate = candidates.length / target.predictMs(work);
+  let best = { depth: 0, rate: isDrafting ? plainRate : GAIN_TO_BEGIN * plainRate };
   let expectedTokens = candidates.length;
   let draftMs = 0;
   for (let depth = 1; ; depth++) {
-    const asked = candidates.filter(({ draftTokensMax }) => draftTokensMax >= depth);
-    if (asked.length === 0) return best.depth;
-    const drafted = asked.map((each) => workOfChunk(each.computedTokens + depth, 1));
-    draftMs += draft.predictMs(drafted.reduce(addWork, NO_WORK));
-    for (const { computedTokens, acceptanceRatio } of asked) {
+    let drafted = NO_WORK;
+    for (const { computedTokens, draftTokensMax, acceptanceRatio } of candidates) {
+      if (draftTokensMax < depth) continue;
+      drafted = addWork(drafted, workOfChunk(computedTokens + depth, 1));
       expectedTokens += acceptanceRatio ** depth;
       work = addWork(work, workOfGuesses(computedTokens + depth, 1));
     }
+    if (drafted === NO_WORK) return best.depth;
+    draftMs += draft.predictMs(drafted);
     const rate = expectedTokens / (draftMs + target.predictMs(work));
     if (rate > best.rate) best = { depth, rate };
   }

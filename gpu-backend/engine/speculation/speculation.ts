@@ -7,7 +7,7 @@ import type { StepBudget } from "../step-budget.ts";
 import { Acceptance } from "./acceptance.ts";
 import { DraftCounter, type DraftStatistics } from "./draft-counter.ts";
 import { draftLengths } from "./draft-lengths.ts";
-import { draftDepth, type DraftWish } from "./draft-wishes.ts";
+import { type Candidate, draftDepth, type DraftForecasts, type DraftWish } from "./draft-wishes.ts";
 import { Probe } from "./probe.ts";
 import { type Guess, SequenceGuesses } from "./sequence-guesses.ts";
 
@@ -21,16 +21,31 @@ export interface SpeculationOptions {
   readonly draftTokensMax: number;
 }
 
-/** Whether drafting pays again is looked at in one of so many steps. */
-const STEPS_PER_IDLE_LOOK = 8;
-/** Of such looks, every so many end in a probe: few, as a draft model has to read all of a text for it. */
-const DRAFT_PROBE_LOOKS = { first: 32, max: 512 };
+/** Whether drafting pays again is looked at after so many steps: it rarely has, unless fewer run than then. */
+const LOOK_STEPS = { first: 8, max: 64 };
+/** After so many it is tried: seldom, as a draft model has to read all of a text for it. */
+const DRAFT_PROBE_STEPS = { first: 256, max: 4096 };
 const PROBE_DRAFT_TOKENS = 2;
+/**
+ * While drafting pays, every so many steps go without, the first ones soon: if all steps verify alike, they do
+ * not tell what one that verifies nothing takes, and a belief that was wrong at the start would stay.
+ */
+const PLAIN_STEPS = { first: 4, max: 32 };
 
 /** What a step has room for. */
 export interface DraftRoom {
   readonly kvCache: KvCache;
   readonly budget: StepBudget;
+}
+
+/** A row of one that decodes, and what is guessed of it. */
+interface Decode {
+  /** Among all rows of the step. */
+  readonly index: number;
+  readonly row: BatchRow;
+  readonly sequence: Sequence;
+  readonly guesses: SequenceGuesses;
+  readonly guess: Guess | undefined;
 }
 
 /**
@@ -45,10 +60,13 @@ export class Speculation {
   readonly #all = new Acceptance();
   readonly #counter: DraftCounter;
   readonly #guesses = new Map<string, SequenceGuesses>();
-  readonly #draftProbe = new Probe(DRAFT_PROBE_LOOKS);
-  /** Whether drafting paid when that was last looked at. */
-  #isDrafting = true;
-  #idleSteps = 0;
+  readonly #draftLook = new Probe(LOOK_STEPS);
+  readonly #draftProbe = new Probe(DRAFT_PROBE_STEPS);
+  readonly #plainProbe = new Probe(PLAIN_STEPS);
+  /** Whether drafting paid when that was last looked at; absent: it never was. */
+  #isDrafting: boolean | undefined;
+  /** How many ran then. */
+  #lookedAtRunning = 0;
 
   /** Without a forecast all that is guessed is verified. */
   constructor(options: SpeculationOptions, forecast: StepForecast | undefined) {
@@ -81,23 +99,24 @@ export class Speculation {
     running: readonly Sequence[],
     room: DraftRoom,
   ): readonly BatchRow[] {
-    const byId = new Map(running.map((sequence) => [sequence.id, sequence]));
-    const decodes = rows.flatMap((row, index) => {
-      const sequence = byId.get(row.sequenceId);
-      if (sequence === undefined || !isDecode(row)) return [];
-      return [{ index, row, sequence, guesses: this.#of(sequence) }];
-    });
-    const guessed = decodes.map(({ sequence, guesses }) => ({
-      guesses,
-      guess: this.#guessOf(sequence, guesses),
-      computedTokens: sequence.computedTokens,
-    }));
+    const byId = new Map<string, Sequence>();
+    for (const sequence of running) byId.set(sequence.id, sequence);
+    const decodes: Decode[] = [];
+    let hasGuess = false;
+    for (const [index, row] of rows.entries()) {
+      const sequence = isDecode(row) ? byId.get(row.sequenceId) : undefined;
+      if (sequence === undefined) continue;
+      const guesses = this.#of(sequence);
+      const guess = this.#guessOf(sequence, guesses);
+      if (guess !== undefined) hasGuess = true;
+      decodes.push({ index, row, sequence, guesses, guess });
+    }
     // Most steps of most texts: what to verify need not be weighed.
-    if (guessed.every(({ guess }) => guess === undefined)) return rows;
-    const wanted = this.#wantedLengths(guessed);
+    if (!hasGuess) return rows;
+    const wanted = this.#wantedLengths(decodes);
     const extended = [...rows];
-    for (const [index, decode] of decodes.entries()) {
-      const tokenIds = guessed[index]?.guess?.tokenIds.slice(0, wanted[index]) ?? [];
+    for (const [place, decode] of decodes.entries()) {
+      const tokenIds = decode.guess?.tokenIds.slice(0, wanted[place]) ?? [];
       extended[decode.index] = extendRow(decode, tokenIds, room);
     }
     return extended;
@@ -105,13 +124,15 @@ export class Speculation {
 
   /**
    * Whom a draft model is to be asked for before the next step, and for how many tokens. Nobody while that
-   * does not pay, but for one now and then to see whether it would; and one until it has shown what it is
-   * worth, since it has to read all of a text before its first guess.
+   * does not pay, but for one now and then to see whether it would; nobody now and then while it pays, to see
+   * whether it does; and one until it has shown what it is worth, since it has to read all of a text before
+   * its first guess.
    */
   draftWishes(running: readonly Sequence[], draft: StepForecast): DraftWish[] {
     if (this.#options.drafts !== true || this.#forecast === undefined) return [];
-    this.#idleSteps = this.#isDrafting ? 0 : (this.#idleSteps + 1) % STEPS_PER_IDLE_LOOK;
-    if (this.#idleSteps !== 0) return [];
+    const isProbe = this.#isDrafting === false && this.#draftProbe.isDue();
+    if (!isProbe && this.#isDrafting === false && !this.#isLookDue(running.length)) return [];
+    this.#lookedAtRunning = running.length;
     const decodes = running.filter((each) => each.uncomputedTokens === 1 && each.outputTokens > 0);
     const candidates = decodes.map((sequence) => ({
       computedTokens: sequence.computedTokens,
@@ -121,21 +142,18 @@ export class Speculation {
       acceptanceRatio: this.#of(sequence).ratioOf("draft-model"),
     }));
     if (candidates.every(({ draftTokensMax }) => draftTokensMax === 0)) return [];
-    const forecasts = { target: this.#forecast, draft };
-    const depth = draftDepth(candidates, forecasts);
-    this.#isDrafting = depth > 0;
-    const isProbe = depth === 0 && this.#draftProbe.isDue();
-    if (depth > 0) this.#draftProbe.reset();
+    const depth = this.#depthFor(candidates, { target: this.#forecast, draft });
+    if (depth > 0 && this.#plainProbe.isDue()) return [];
     const wishes = decodes.flatMap((sequence, index): DraftWish[] => {
       const draftTokens = Math.min(
-        isProbe ? PROBE_DRAFT_TOKENS : depth,
+        isProbe ? Math.max(depth, PROBE_DRAFT_TOKENS) : depth,
         candidates[index]?.draftTokensMax ?? 0,
       );
       const { id, tokens, request, outputTokens: outputIndex } = sequence;
       if (draftTokens === 0) return [];
       return [{ id, tokens, sampling: request.sampling, outputIndex, draftTokens }];
     });
-    return isProbe || !this.#all.isKnown("draft-model") ? wishes.slice(0, 1) : wishes;
+    return depth === 0 || !this.#all.isKnown("draft-model") ? wishes.slice(0, 1) : wishes;
   }
 
   /** Learns from a committed row how many of its drafts held. */
@@ -151,6 +169,26 @@ export class Speculation {
   /** Lets go of a sequence that ended. */
   forget(id: string): void {
     this.#guesses.delete(id);
+  }
+
+  #depthFor(candidates: readonly Candidate[], forecasts: DraftForecasts): number {
+    const depth = draftDepth(candidates, forecasts, this.#isDrafting === true);
+    this.#isDrafting = depth > 0;
+    if (depth === 0) {
+      this.#plainProbe.reset();
+    } else {
+      this.#draftProbe.reset();
+      this.#draftLook.reset();
+    }
+    return depth;
+  }
+
+  #isLookDue(runningCount: number): boolean {
+    if (runningCount < this.#lookedAtRunning) {
+      this.#lookedAtRunning = runningCount;
+      this.#draftLook.reset();
+    }
+    return this.#draftLook.isDue();
   }
 
   #of(sequence: Sequence): SequenceGuesses {
@@ -173,26 +211,20 @@ export class Speculation {
     return stop === -1 ? guess : { ...guess, tokenIds: guess.tokenIds.slice(0, stop) };
   }
 
-  #wantedLengths(
-    guessed: readonly {
-      readonly guesses: SequenceGuesses;
-      readonly guess: Guess | undefined;
-      readonly computedTokens: number;
-    }[],
-  ): number[] {
+  #wantedLengths(decodes: readonly Decode[]): number[] {
     if (this.#forecast === undefined) {
-      return guessed.map(({ guess }) => guess?.tokenIds.length ?? 0);
+      return decodes.map(({ guess }) => guess?.tokenIds.length ?? 0);
     }
     const lengths = draftLengths(
-      guessed.map(({ guess, guesses, computedTokens }) => ({
-        computedTokens,
+      decodes.map(({ guess, guesses, sequence }) => ({
+        computedTokens: sequence.computedTokens,
         guessTokens: guess?.tokenIds.length ?? 0,
         acceptanceRatio: guess === undefined ? 0 : guesses.ratioOf(guess.kind),
         isOn: guesses.isOn,
       })),
       this.#forecast,
     );
-    return guessed.map(({ guess, guesses }, index) => guesses.decide(guess, lengths[index] ?? 0));
+    return decodes.map(({ guess, guesses }, place) => guesses.decide(guess, lengths[place] ?? 0));
   }
 }
 
@@ -202,7 +234,7 @@ function isDecode(row: BatchRow): boolean {
 
 /** As many of these as the step has room for, in what is left of a block if there is no other. */
 function extendRow(
-  { row, sequence }: { readonly row: BatchRow; readonly sequence: Sequence },
+  { row, sequence }: Decode,
   tokenIds: readonly number[],
   { kvCache, budget }: DraftRoom,
 ): BatchRow {

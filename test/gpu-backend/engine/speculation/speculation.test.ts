@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Batch } from "../../../../gpu-backend/engine/batch.ts";
+import { workOf } from "../../../../gpu-backend/engine/batch-work.ts";
 import type { Engine } from "../../../../gpu-backend/engine/engine.ts";
 import type { RowResult } from "../../../../gpu-backend/engine/row-result.ts";
 import { StepModel } from "../../../../src/step-cost/step-model.ts";
@@ -238,7 +239,7 @@ describe("draft wishes", () => {
     const engine = anEngine(options);
     for (const id of ["a", "b"]) engine.submit(aGenerateRequest({ id, outputTokensMax: 400 }), 0);
     runStep(engine);
-    const asked = Array.from({ length: 6 }, () => {
+    const asked = Array.from({ length: 7 }, () => {
       const wishes = engine.draftWishes(costs(0.01, 0));
       for (const { id } of wishes) engine.offerDrafts(id, [8]);
       const batch = planStep(engine);
@@ -251,7 +252,8 @@ describe("draft wishes", () => {
       );
       return wishes.length;
     });
-    expect(asked).toEqual([1, 1, 1, 1, 1, 2]);
+    // The fourth step goes without, to see what it takes.
+    expect(asked).toEqual([1, 1, 1, 0, 1, 1, 2]);
   });
 
   test("where they did pay meanwhile are probed as soon as at first", () => {
@@ -263,9 +265,63 @@ describe("draft wishes", () => {
         (count) => count > 0,
       ).length;
     expect(probesIn(800)).toBe(2);
-    // One in eight steps looks whether they pay.
-    for (let step = 0; step < 8; step++) engine.draftWishes(costs(0.01, 0));
+    // One in 64 steps looks whether they pay.
+    for (let step = 0; step < 64; step++) engine.draftWishes(costs(0.01, 0));
     expect(probesIn(300)).toBe(1);
+  });
+
+  test("where they do not pay are looked at again soon when fewer run", () => {
+    const engine = anEngine(options);
+    for (const id of ["a", "b"]) engine.submit(aGenerateRequest({ id, outputTokensMax: 400 }), 0);
+    runStep(engine);
+    for (let step = 0; step < 130; step++) engine.draftWishes(costs(5, 0));
+    engine.cancel("b");
+    const asked = Array.from({ length: 8 }, () => engine.draftWishes(costs(0.01, 0)).length);
+    expect(asked).toEqual([0, 0, 0, 0, 0, 0, 0, 1]);
+  });
+
+  test("while they pay are left out now and then, soon at first", () => {
+    const engine = anEngine(options);
+    engine.submit(aGenerateRequest({ outputTokensMax: 400 }), 0);
+    runStep(engine);
+    const plain = Array.from({ length: 100 }, () => engine.draftWishes(costs(0.01, 0)).length)
+      .map((count, step) => (count === 0 ? step : -1))
+      .filter((step) => step >= 0);
+    expect(plain).toEqual([3, 11, 27, 59, 91]);
+  });
+
+  test("of which a wrong belief was the reason end when steps without them have shown it", () => {
+    // A step is nearly all its tokens, and is believed not to be: five steps of four guesses show the same.
+    const believed = costs(3, 0.7);
+    const room = { contextTokens: 1100, blockCount: 500 };
+    const engine = anEngine({
+      ...options,
+      ...room,
+      speculation: { ...speculation, looksUp: false },
+      forecast: believed,
+    });
+    engine.submit(aGenerateRequest({ outputTokensMax: 1000 }), 0);
+    runStep(engine);
+    const asked = Array.from({ length: 200 }, () => {
+      const wishes = engine.draftWishes(costs(0.6, 0));
+      for (const { id, draftTokens } of wishes) {
+        engine.offerDrafts(
+          id,
+          Array.from({ length: draftTokens }, () => 8),
+        );
+      }
+      const batch = planStep(engine);
+      believed.record(workOf(batch), 0.2 + 0.8 * batch.totalTokens);
+      const next = 100 + (batch.rows[0]?.startPosition ?? 0);
+      commitChosen(
+        engine,
+        batch,
+        draftsOf(batch).map((drafts) => [...drafts, next]),
+      );
+      return wishes.length;
+    });
+    expect(asked[0]).toBe(1);
+    expect(asked.slice(-40)).toEqual(Array.from({ length: 40 }, () => 0));
   });
 
   test("are not for a text that is being copied", () => {
