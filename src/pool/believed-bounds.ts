@@ -27,3 +27,15 @@ export function believedTtftMs(
 ): number {
   return sequences === 0 ? Math.min(boundMs, IDLE_TTFT_BELIEVED_RATIO_MAX * predictedMs) : boundMs;
 }
+
+/**
+ * Of a bound on TTFT, what is others' doing: all but what the prompt itself would take where nothing else is.
+ * `forecastMs` and `idleMs` are the forecasts of both on the replica that decodes.
+ */
+export function othersTtftMs(
+  { predictedMs, boundMs }: PastForecast,
+  forecastMs: number,
+  idleMs: number,
+): number {
+  return predictedMs <= 0 ? 0 : (boundMs * Math.max(0, forecastMs - idleMs)) / predictedMs;
+}

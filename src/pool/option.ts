@@ -12,6 +12,8 @@ export interface Option extends Candidate {
   readonly cachedTokens: number;
   /** The same without what another replica would compute. */
   readonly ownCachedTokens: number;
+  /** Of the bound on its TTFT, what is not its own prompt's. */
+  readonly othersTtftMs: number;
   readonly foreseen: { readonly ttft: PastForecast; readonly tpot: ForeseenPace };
   /** Present where another replica is to compute the prompt. */
   readonly split: Split | undefined;
@@ -26,4 +28,13 @@ export interface Placed {
   readonly chosen: Option | undefined;
   /** Absent when no replica is fit at all. */
   readonly best: Option | undefined;
+}
+
+/** The option that has most left; absent when there is none. */
+export function roomiestOf(options: readonly Option[]): Option | undefined {
+  let best: Option | undefined;
+  for (const option of options) {
+    if (best === undefined || option.headroomRatio > best.headroomRatio) best = option;
+  }
+  return best;
 }

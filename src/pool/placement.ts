@@ -1,7 +1,7 @@
 import { checkFeasible, usableKvRatio } from "../admission/feasibility.ts";
 import type { PastForecast } from "../forecast/calibration.ts";
 import type { LatencyForecast } from "../forecast/latency.ts";
-import { forecastLatency, kvFitsQuickly } from "../forecast/latency.ts";
+import { forecastLatency, idleTtftMs, kvFitsQuickly } from "../forecast/latency.ts";
 import { LatestNames } from "../replicas/chain-names.ts";
 import type { ReplicaLoad } from "../replicas/replica-load.ts";
 import type { Replica } from "../replicas/replica.ts";
@@ -12,14 +12,24 @@ import { nominalRate } from "./capacity.ts";
 import { isFit, isForWhole, isOfUse } from "./fitness.ts";
 import type { Lease } from "./lease-book.ts";
 import { idleLoad, loadWithout, NOBODY_THERE, UNGUARDED } from "./load-without.ts";
-import { believedTpotMs, believedTtftMs, TPOT_BELIEVED_RATIO_MAX } from "./believed-bounds.ts";
+import { believedTpotMs, believedTtftMs, othersTtftMs } from "./believed-bounds.ts";
+import { TPOT_BELIEVED_RATIO_MAX } from "./believed-bounds.ts";
 import { decidingPaceMs, keptPaceMs, predictedPaceMs, slowestPaceMs } from "./foreseen-pace.ts";
 import type { Option, Placed } from "./option.ts";
+import { roomiestOf } from "./option.ts";
 import type { PlacementMoment, PlacementParts } from "./placement-parts.ts";
 import type { PoolRequest } from "./pool-request.ts";
 import { elapsedMsOf } from "./pool-request.ts";
 import type { Split } from "./splits.ts";
 import { Splits } from "./splits.ts";
+
+/** A replica as a request would find it, and how that would fare there. */
+interface Given {
+  readonly profile: string;
+  readonly load: ReplicaLoad;
+  readonly forecast: LatencyForecast;
+  readonly split: Split | undefined;
+}
 
 /**
  * Chooses the replica for one request: forecasts it on every fit one, widens that to bounds that hold
@@ -116,7 +126,8 @@ export class Placement {
     const { weight } = replica.state.settings;
     // Also what is fetched has to have room.
     const waits = this.#parts.waits.of(replica, load, promptTokens - ownCachedTokens, nowMs);
-    const forecast = forecastLatency({ promptTokens, cachedTokens, outputTokens }, load, waits);
+    const asked = { promptTokens, cachedTokens, outputTokens };
+    const forecast = forecastLatency(asked, load, waits);
     const foreseen = this.#foresee(request, { profile, load, forecast, split }, nowMs);
     const ttftMs = believedTtftMs(foreseen.ttft, load);
     const { headroomRatio, roomRatio } = checkFeasible({
@@ -143,6 +154,7 @@ export class Placement {
       cachedTokens,
       ownCachedTokens,
       uncachedTokens: promptTokens - ownCachedTokens,
+      othersTtftMs: othersTtftMs(foreseen.ttft, forecast.ttftMs, idleTtftMs(asked, load)),
       foreseen,
       split,
       sequences: Math.max(load.sequences, replica.outstanding),
@@ -162,15 +174,9 @@ export class Placement {
 
   #foresee(
     request: PoolRequest,
-    given: {
-      readonly profile: string;
-      readonly load: ReplicaLoad;
-      readonly forecast: LatencyForecast;
-      readonly split: Split | undefined;
-    },
+    { profile, load, forecast, split }: Given,
     nowMs: number,
   ): Option["foreseen"] {
-    const { profile, load, forecast, split } = given;
     const { offer, outputTokens } = request;
     const { tenantId } = offer;
     const { ttftLimitMs, tpotLimitMs, tbtMaxMs } = this.#limitsAt(request, nowMs);
@@ -270,7 +276,7 @@ export class Placement {
       option.headroomRatio = Math.min(option.headroomRatio, option.roomRatio - heldRatio);
       if (!request.isInProfile && option.sequences > 0) {
         // A patient tenant's excess must not queue up so far that who is guaranteed an early token is late.
-        const guardedRatio = holdRatio - option.ttftMs / this.#parts.guardedTtftMs();
+        const guardedRatio = holdRatio - option.othersTtftMs / this.#parts.guardedTtftMs();
         option.headroomRatio = Math.min(option.headroomRatio, guardedRatio);
       }
       option.isFeasible = !mechanisms.admission || option.headroomRatio >= 0;
@@ -287,12 +293,4 @@ export class Placement {
     }
     return { ...limits, ttftLimitMs: Infinity, e2eLimitMs: Infinity };
   }
-}
-
-function roomiestOf(options: readonly Option[]): Option | undefined {
-  let best: Option | undefined;
-  for (const option of options) {
-    if (best === undefined || option.headroomRatio > best.headroomRatio) best = option;
-  }
-  return best;
 }

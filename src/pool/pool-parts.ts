@@ -144,7 +144,9 @@ export class PoolParts {
   }
 
   #courtesyRatio(request: PoolRequest, nowMs: number): number {
-    return courtesyRatio(this.queue.leadMsOf(accountOf(request)), this.rateMsPerMs(nowMs));
+    const leadMs = this.queue.leadMsOf(accountOf(request));
+    const isSurprising = this.tenants.isSurprising(request.offer.tenantId);
+    return courtesyRatio(leadMs, this.rateMsPerMs(nowMs), isSurprising);
   }
 
   /** Whether a model has as many requests under way as it may have, wherever they are. */

@@ -122,6 +122,11 @@ export class TenantBook {
     return surprising;
   }
 
+  /** Whether a tenant's requests cost more than is foreseen at present. */
+  isSurprising(tenantId: TenantId): boolean {
+    return this.#account(tenantId).surprise.isSurprised;
+  }
+
   /** How long until a request of this cost would be within the guarantee. */
   inProfileAfterMs(
     tenantId: TenantId,

@@ -13,10 +13,10 @@ export interface CostSurpriseState {
 
 /** Shorter, and a few long answers are forgotten before there are enough; longer, and noise grows. */
 const HALF_LIFE_MS = 4_000;
-/** By chance it is so far off once in a thousand times. */
-const SURPRISED_DEVIATIONS = 3;
+/** By chance hardly ever, though it is looked at twice a second and costs have heavy tails. */
+const SURPRISED_DEVIATIONS = 4;
 /** Of many requests a small error is certain soon, and of no consequence. */
-const SURPRISED_RATIO = 0.15;
+const SURPRISED_RATIO = 0.25;
 /** Back to normal; between the two it stays what it was, so that nobody gets in by turns. */
 const CALM_DEVIATIONS = 1;
 

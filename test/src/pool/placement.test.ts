@@ -239,12 +239,20 @@ describe("Placement", () => {
       return placement.couldTake(request, replicaWith(0, busy), { nowMs: 0, isQueueEmpty });
     }
     const foreseen = aPlacement().place(aRequest(PATIENT), [replicaWith(0, QUEUED)], NOW).best;
-    const boundMs = foreseen?.ttftMs ?? Infinity;
+    const boundMs = foreseen?.othersTtftMs ?? Infinity;
 
-    test("excess is refused where its own token would come later than that one is due", () => {
+    test("excess is refused where it would wait for others until that one is due", () => {
       expect(couldGo(Infinity)).toBe(true);
       expect(couldGo(boundMs + 1)).toBe(true);
       expect(couldGo(boundMs - 1)).toBe(false);
+    });
+
+    test("what its own prompt takes is no queue", () => {
+      const busy = { running: 1 };
+      const { best } = aPlacement().place(aRequest(PATIENT), [replicaWith(0, busy)], NOW);
+      const { ttftMs = 0, othersTtftMs = Infinity } = best ?? {};
+      expect(othersTtftMs).toBeLessThan(ttftMs / 2);
+      expect(couldGo(ttftMs / 2, { busy })).toBe(true);
     });
 
     test("excess may use of that target what it may use of its own", () => {
@@ -259,7 +267,6 @@ describe("Placement", () => {
 
     test("excess goes to an empty replica, where it is in nobody's way", () => {
       expect(couldGo(boundMs / 10, { busy: {} })).toBe(true);
-      expect(couldGo(boundMs / 10, { busy: { running: 1 } })).toBe(false);
     });
   });
 

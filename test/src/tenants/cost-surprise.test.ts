@@ -52,7 +52,7 @@ describe("what a tenant's requests cost", () => {
     for (let index = 0; index < 100; index += 1) {
       for (const surprise of [little, much]) surprise.add(5, 0);
       little.ended(100, 0);
-      much.ended(20, 0);
+      much.ended(15, 0);
     }
     expect(little.judge(0)).toBe(false);
     expect(much.judge(0)).toBe(true);
@@ -60,14 +60,14 @@ describe("what a tenant's requests cost", () => {
 
   test("stays one until it is well foreseen again", () => {
     const surprise = new CostSurprise();
-    let nowMs = live(surprise, Array<number>(20).fill(60));
+    let nowMs = live(surprise, Array<number>(30).fill(60));
     surprise.judge(nowMs);
     nowMs = live(surprise, [-60, -60], nowMs);
     expect(surprise.judge(nowMs)).toBe(true);
     nowMs = live(surprise, [-200, -200], nowMs);
     expect(surprise.judge(nowMs)).toBe(false);
     expect(surprise.isSurprised).toBe(true);
-    nowMs = live(surprise, [-300, -300], nowMs);
+    nowMs = live(surprise, [-400, -400], nowMs);
     surprise.judge(nowMs);
     expect(surprise.isSurprised).toBe(false);
   });
