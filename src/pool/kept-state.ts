@@ -5,7 +5,7 @@ import type { PoolState } from "./pool-state.ts";
  * Another one for whatever changes in what a pool remembers, however deep: what was kept by another program
  * is then lost, and not misread.
  */
-export const POOL_STATE_FORMAT = 9;
+export const POOL_STATE_FORMAT = 10;
 
 /** What is older says nothing of how things are. */
 const KEPT_MS_MAX = 3_600_000;

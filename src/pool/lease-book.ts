@@ -51,6 +51,8 @@ export interface Lease {
   chargedMs: number;
   /** Output tokens as reckoned when its cost was last revised; 1 before. */
   tokensSoFar: number;
+  /** Up to when they are reckoned; absent: from its start. */
+  countedUntilMs?: number;
   readonly account: FairAccount;
   /** How slow the replica was taken to be. */
   readonly speedRatio: number;

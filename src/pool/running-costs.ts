@@ -8,6 +8,12 @@ import { paceOf } from "./replica-waits.ts";
 /** Every revision looks at all that runs. Once a second, the others of a runaway lost 0.3 points more. */
 const REVISION_INTERVAL_MS = 500;
 
+/** How fast a replica decodes, and up to when that is known. */
+interface Pace {
+  readonly tpotMs: number;
+  readonly heardAtMs: number;
+}
+
 /**
  * Charges requests what is expected of them by now, rather than what was before they began. One that goes
  * on beyond its forecast is charged more while it does, and gets back at its end what it did not come to:
@@ -34,12 +40,15 @@ export class RunningCosts {
     const { tenants } = this.#parts;
     const paces = this.#paces(nowMs);
     for (const lease of this.#parts.leases) {
-      const tpotMs = paces.get(lease.replicaId);
-      if (lease.startedAtMs === undefined || lease.isLost || tpotMs === undefined) continue;
+      const pace = paces.get(lease.replicaId);
+      if (lease.startedAtMs === undefined || lease.isLost || pace === undefined) continue;
       if (!lease.isCharged) continue;
       // Who is guaranteed nothing takes nothing that is, and takes turns by what was predicted.
       if (tenants.shareOf(lease.tenantId).guaranteedRatio === 0) continue;
-      lease.tokensSoFar += (nowMs - Math.max(revisedAtMs, lease.startedAtMs)) / tpotMs;
+      const fromMs = lease.countedUntilMs ?? lease.startedAtMs;
+      if (pace.heardAtMs <= fromMs) continue;
+      lease.tokensSoFar += (pace.heardAtMs - fromMs) / pace.tpotMs;
+      lease.countedUntilMs = pace.heardAtMs;
       this.#revise(lease, nowMs);
     }
     const surprising = tenants.judgeSurprises(nowMs);
@@ -47,15 +56,17 @@ export class RunningCosts {
   }
 
   /**
-   * Milliseconds a token of those who decode on each replica: no fewer than its steps take at present. With
-   * too many tokens taken to be there, an engine that is slow looks like answers that are long.
+   * Milliseconds a token of those who decode on each replica, no fewer than its steps take at present, and up to
+   * when it was heard of. With too many tokens taken to be there, an engine that is slow, or dead, looks like
+   * answers that are long.
    */
-  #paces(nowMs: number): Map<ReplicaId, number> {
-    const paces = new Map<ReplicaId, number>();
+  #paces(nowMs: number): Map<ReplicaId, Pace> {
+    const paces = new Map<ReplicaId, Pace>();
     for (const replica of this.#parts.replicas) {
       if (replica.conditionAt(nowMs) !== "ready") continue;
       const stepMs = replica.lastReport?.stepMs ?? 0;
-      paces.set(replica.replicaId, Math.max(stepMs, paceOf(replica.loadAt(nowMs))));
+      const tpotMs = Math.max(stepMs, paceOf(replica.loadAt(nowMs)));
+      paces.set(replica.replicaId, { tpotMs, heardAtMs: nowMs - replica.reportAgeMs(nowMs) });
     }
     return paces;
   }

@@ -56,6 +56,17 @@ describe("a request that goes on beyond its forecast", () => {
     expect(chargedMs).toBeGreaterThan(2 * costMs);
   });
 
+  test("is charged up to when its replica was heard of, and the rest once it is again", () => {
+    const { pool } = running();
+    pass(pool, 0, 1_000);
+    const { tokensSoFar = 0 } = leaseIn(pool) ?? {};
+    expect(tokensSoFar).toBeGreaterThan(50);
+    for (const nowMs of [1_500, 2_000, 2_500]) pool.wake(nowMs);
+    expect(leaseIn(pool)?.tokensSoFar).toBe(tokensSoFar);
+    pass(pool, 2_500, 3_000);
+    expect(leaseIn(pool)?.tokensSoFar).toBeGreaterThan(2.5 * tokensSoFar);
+  });
+
   test("gets back at its end what it did not come to", () => {
     const share = { weight: 1, guaranteedRatio: 0.05, band: 0 };
     const [revised, other] = [running({ share }), running({ share }, { revision: false })];
