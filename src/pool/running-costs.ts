@@ -57,8 +57,8 @@ export class RunningCosts {
 
   /**
    * Milliseconds a token of those who decode on each replica, no fewer than its steps take at present, and up to
-   * when it was heard of. With too many tokens taken to be there, an engine that is slow, or dead, looks like
-   * answers that are long.
+   * when it was heard of; none on one that is ejected, as nobody knows whether what runs there goes on. With too
+   * many tokens taken to be there, an engine that is slow, or dead, looks like answers that are long.
    */
   #paces(nowMs: number): Map<ReplicaId, Pace> {
     const paces = new Map<ReplicaId, Pace>();
@@ -66,7 +66,10 @@ export class RunningCosts {
       if (replica.conditionAt(nowMs) !== "ready") continue;
       const stepMs = replica.lastReport?.stepMs ?? 0;
       const tpotMs = Math.max(stepMs, paceOf(replica.loadAt(nowMs)));
-      paces.set(replica.replicaId, { tpotMs, heardAtMs: nowMs - replica.reportAgeMs(nowMs) });
+      paces.set(replica.replicaId, {
+        tpotMs: replica.health.isEjected ? Infinity : tpotMs,
+        heardAtMs: nowMs - replica.reportAgeMs(nowMs),
+      });
     }
     return paces;
   }

@@ -67,6 +67,22 @@ describe("a request that goes on beyond its forecast", () => {
     expect(leaseIn(pool)?.tokensSoFar).toBeGreaterThan(2.5 * tokensSoFar);
   });
 
+  test("is charged nothing for the time on a replica on which requests stall", () => {
+    const pool = aReadyPool({ replicaCount: 2 });
+    const offer = { ...PATIENT, excludedReplicaIds: [replicaIdOf(1)] };
+    for (const name of ["r", "s", "t"]) {
+      pool.started(leaseOf(pool.offer(anOffer(name, offer), 0)), 0, 0);
+    }
+    pass(pool, 0, 1_000);
+    for (const leaseId of [...pool.state.leases.keys()]) pool.stalled(leaseId, 1_000);
+    expect(pool.status(1_000).replicas[0]?.health).toBe("ejected");
+    const { tokensSoFar = 0, chargedMs = 0 } = leaseIn(pool) ?? {};
+    expect(tokensSoFar).toBeGreaterThan(50);
+    // It goes on reporting.
+    pass(pool, 1_000, 4_000);
+    expect(leaseIn(pool)).toMatchObject({ tokensSoFar, chargedMs });
+  });
+
   test("gets back at its end what it did not come to", () => {
     const share = { weight: 1, guaranteedRatio: 0.05, band: 0 };
     const [revised, other] = [running({ share }), running({ share }, { revision: false })];
