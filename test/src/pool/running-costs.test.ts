@@ -74,7 +74,7 @@ describe("a request that goes on beyond its forecast", () => {
       pool.started(leaseOf(pool.offer(anOffer(name, offer), 0)), 0, 0);
     }
     pass(pool, 0, 1_000);
-    for (const leaseId of [...pool.state.leases.keys()]) pool.stalled(leaseId, 1_000);
+    for (const leaseId of pool.state.leases.keys()) pool.stalled(leaseId, 1_000);
     expect(pool.status(1_000).replicas[0]?.health).toBe("ejected");
     const { tokensSoFar = 0, chargedMs = 0 } = leaseIn(pool) ?? {};
     expect(tokensSoFar).toBeGreaterThan(50);
