@@ -79,6 +79,10 @@ export const FLAGS: Readonly<Record<string, Flag>> = {
     help: "what the pool is to send it: prompts to compute for others, or requests whose prompts come from --kv-peers; a hint",
     default: "mixed",
   },
+  roles: {
+    argument: "ROLE,…",
+    help: "run an engine a role in this process, on ports from --port on, that have KV of each other in memory",
+  },
   isolation: {
     argument: "borrow|strict",
     help: "whether a tenant may use what others leave of their shares",

@@ -8,6 +8,7 @@ import { type ReportedState, toReportedState } from "./engine/reported-load.ts";
 import { loadChatTemplate } from "./engine/tokenizer/chat-template.ts";
 import { loadTokenizer, type Tokenizer } from "./engine/tokenizer/tokenizer.ts";
 import { EngineClient } from "./engine-client.ts";
+import type { KvNeighbours } from "./kv-peers/kv-neighbours.ts";
 import { type KvService, openKvService } from "./kv-peers/kv-service.ts";
 import type { Log } from "./log.ts";
 import { PromptEncoder } from "./prompt-encoder.ts";
@@ -17,7 +18,7 @@ import { DispatchTracker } from "./engine/dispatch-tracker.ts";
 import { EndedRequests } from "./server/ended-requests.ts";
 import { createEngineMetrics } from "./server/engine-metrics.ts";
 import { listen, type Listener } from "./server/listen.ts";
-import { ReportLink } from "./server/report-link.ts";
+import { ReportLink, type ReportLinkOptions } from "./server/report-link.ts";
 import { TokenLabels } from "./server/token-labels.ts";
 import type { Settings } from "./settings.ts";
 import type { EngineFacts, EngineThreadOptions } from "./thread-messages.ts";
@@ -43,14 +44,18 @@ const FINGERPRINT_CHARACTERS = 12;
 /**
  * Composes one engine: its thread, the HTTP surface, and the link to its pool. Health answers while
  * the model loads. Rejects, with nothing left behind, if the address is taken or the model is not
- * one that can be served.
+ * one that can be served. KV goes in memory between engines that are given the same `neighbours`.
  */
-export async function runEngine(settings: Settings, log: Log): Promise<RunningEngine> {
+export async function runEngine(
+  settings: Settings,
+  log: Log,
+  neighbours?: KvNeighbours,
+): Promise<RunningEngine> {
   const startedAtMs = monotonicNowMs();
   let servedModel: ServedModel | undefined;
   let link: ReportLink | undefined;
   const prefixFeed = new PrefixFeed();
-  const kv = settings.secret === undefined ? undefined : openKvService(settings.secret);
+  const kv = settings.secret === undefined ? undefined : openKvService(settings.secret, neighbours);
   const engine = openEngine(settings, { kv, prefixFeed, log, onChange: () => link?.changed() });
   const dispatches = new DispatchTracker();
   const app = createApp({
@@ -73,17 +78,13 @@ export async function runEngine(settings: Settings, log: Log): Promise<RunningEn
       loadTokenizer(settings.modelDirectory),
     ]);
     servedModel = await describeModel(settings, { facts, tokenizer, log });
-    if (settings.poolUrl !== undefined && settings.secret !== undefined) {
-      link = new ReportLink({
-        poolUrl: settings.poolUrl,
-        secret: settings.secret,
-        hello: helloOf(settings, servedModel, facts, listener.url),
-        readState: () => stateOf(engine, dispatches),
-        prefixFeed,
-        log,
-        random: Math.random,
-      });
-    }
+    link = openLink(settings, {
+      hello: helloOf(settings, servedModel, facts, listener.url),
+      readState: () => stateOf(engine, dispatches),
+      prefixFeed,
+      log,
+    });
+    kv?.join(settings.advertiseUrl ?? listener.url);
     logReady(log, settings, facts, { url: listener.url, readyMs: monotonicNowMs() - startedAtMs });
   } catch (error) {
     kv?.close();
@@ -209,6 +210,15 @@ function helloOf(
     keepsTbt: settings.scheduling.keepsTbt,
     ...(settings.role !== "mixed" && { role: settings.role }),
   };
+}
+
+/** The link to the pool, if there is one to report to. */
+function openLink(
+  { poolUrl, secret }: Settings,
+  parts: Omit<ReportLinkOptions, "poolUrl" | "secret" | "random">,
+): ReportLink | undefined {
+  if (poolUrl === undefined || secret === undefined) return undefined;
+  return new ReportLink({ ...parts, poolUrl, secret, random: Math.random });
 }
 
 function stateOf(engine: EngineClient, dispatches: DispatchTracker): ReportedState {

@@ -180,7 +180,7 @@ function problemsOfSecret(
 }
 
 /** Addresses to listen on, all of the machine's, that are none to connect to. */
-function isWildcard(host: string): boolean {
+export function isWildcard(host: string): boolean {
   return host === "0.0.0.0" || host === "::";
 }
 

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { KvNeighbours } from "../../gpu-backend/kv-peers/kv-neighbours.ts";
 import { createLog } from "../../gpu-backend/log.ts";
 import { type RunningEngine, runEngine } from "../../gpu-backend/run-engine.ts";
 import { parseSettings } from "../../gpu-backend/settings.ts";
@@ -13,14 +14,18 @@ import { somePrompt } from "./workload.ts";
 const PREFIX_TOKENS = [16, 64, 256, 1024, 1984];
 const SECRET = "a-secret-of-this-benchmark";
 
-const SIDES = ["recomputed", "fetched"] as const;
+/** By this name the lender is asked in memory, as one of the same process; nobody listens there. */
+const NEIGHBOUR_URL = "http://127.0.0.1:9";
+
+const WAYS = ["HTTP", "memory"] as const;
+const SIDES = ["recomputed", ...WAYS] as const;
 type Side = (typeof SIDES)[number];
 
 export const PEERS: Section = {
   title: "Peers",
   published:
     "Mooncake 2025: 59 to 498 % more effective capacity where nodes of eight A800 share KV, LLaMA3-70B. Loading pays where bytes / bandwidth is below the prefill of the same tokens",
-  how: "the first token of a prompt that another engine on this machine has computed, over HTTP, CPU time of both engines together: recomputed over fetched, where the engine is free to compute instead",
+  how: "the first token of a prompt that another engine on this machine has computed, over HTTP or handed over in memory, CPU time of both engines together: recomputed over fetched, where the engine is free to compute instead",
   why: "a fetch and its answer cost some ten milliseconds of CPU on a busy machine whatever they bring, so that below about 100 tokens the engine computes; behind that a token costs 0.05 ms to fetch and 0.3 to 0.4 to compute, attention over what is before it included. There is no network in between: with one its bandwidth adds to each token, which the engine measures and these figures do not have",
   predicts: true,
   measure,
@@ -29,21 +34,24 @@ export const PEERS: Section = {
 async function measure({ machine, curve, repeats, random }: Conditions): Promise<Row[]> {
   const [precision = "", runtime = ""] = machine.name.split(", ");
   const flags = ["--precision", precision, "--runtime", runtime];
-  const lender = await open(flags);
-  const loader = await open([...flags, "--kv-host-mib", "64", "--kv-peers", lender.url]);
+  const neighbours = new KvNeighbours();
+  const lender = await open([...flags, "--advertise-url", NEIGHBOUR_URL], neighbours);
+  const peers = { HTTP: lender.url, memory: NEIGHBOUR_URL };
+  const urls = Object.values(peers).join(",");
+  const loader = await open([...flags, "--kv-host-mib", "64", "--kv-peers", urls], neighbours);
   const rows: Row[] = [];
   let seed = 0;
   for (const prefixTokens of PREFIX_TOKENS) {
-    const fetchedTokens: number[] = [];
+    const fetchedTokens = { HTTP: [] as number[], memory: [] as number[] };
     // oxlint-disable-next-line no-await-in-loop -- one at a time
     const samplesOf = await takeTurns(SIDES, { repeats, random }, async (side: Side) => {
       seed += 1;
       const prompt = somePrompt(prefixTokens + 1, seed);
       await firstToken(lender, prompt);
       const startedAtMs = cpuNowMs();
-      const headers = side === "fetched" ? { [ENGINE_HEADERS.kvPeer]: lender.url } : {};
+      const headers = side === "recomputed" ? {} : { [ENGINE_HEADERS.kvPeer]: peers[side] };
       const cachedTokens = await firstToken(loader, prompt, headers);
-      if (side === "fetched") fetchedTokens.push(cachedTokens);
+      if (side !== "recomputed") fetchedTokens[side].push(cachedTokens);
       return cpuNowMs() - startedAtMs;
     });
     const predictedMs = curve.predictMs({
@@ -52,26 +60,29 @@ async function measure({ machine, curve, repeats, random }: Conditions): Promise
       sequences: 1,
       kvTokens: prefixTokens + 1,
     });
-    const [computedMs, loadedMs] = SIDES.map((side) => medianOf(samplesOf(side)));
-    const ratio = ratioOf(samplesOf("recomputed"), samplesOf("fetched"), random);
-    const times = `${computedMs?.toFixed(1)} → ${loadedMs?.toFixed(1)} ms`;
-    rows.push({
-      what: `${prefixTokens} tokens, ${medianOf(fetchedTokens)} of them fetched`,
-      ours: `${show(ratio, 1)} (${times})`,
-      predicted: `${predictedMs.toFixed(1)} ms to compute`,
-    });
+    const computedMs = medianOf(samplesOf("recomputed"));
+    for (const way of WAYS) {
+      const ratio = ratioOf(samplesOf("recomputed"), samplesOf(way), random);
+      const times = `${computedMs.toFixed(1)} → ${medianOf(samplesOf(way)).toFixed(1)} ms`;
+      rows.push({
+        what: `${prefixTokens} tokens, ${medianOf(fetchedTokens[way])} of them by ${way}`,
+        ours: `${show(ratio, 1)} (${times})`,
+        predicted: `${predictedMs.toFixed(1)} ms to compute`,
+      });
+    }
   }
   await Promise.all([lender.stop(), loader.stop()]);
   return rows;
 }
 
-async function open(flags: readonly string[]): Promise<RunningEngine> {
+async function open(flags: readonly string[], neighbours: KvNeighbours): Promise<RunningEngine> {
   const argv = ["--port", "0", "--drain-ms", "0", "--kv-blocks", "256", ...flags];
   const parsed = parseSettings(argv, { SLUICE_REPLICA_SECRET: SECRET });
   if (parsed.kind !== "settings") throw new Error(JSON.stringify(parsed));
   return runEngine(
     parsed.settings,
     createLog(() => undefined),
+    neighbours,
   );
 }
 

@@ -1,6 +1,7 @@
 import { join, relative, resolve } from "node:path";
 import * as z from "zod";
 import { locateModel } from "../../gpu-backend/model-store/hub-cache.ts";
+import { ROLES_KV_HOST_MIB } from "../../src/protocol/problem-of-roles.ts";
 import { REPLICA_ROLES } from "../../src/protocol/engine-api.ts";
 import { engineOf } from "../../src/tenants/live-configuration.ts";
 import type { Command, Terminal } from "../command.ts";
@@ -26,7 +27,6 @@ import type { PortNeed } from "../stack/ports.ts";
 import { findPortProblems } from "../stack/ports.ts";
 import type { RunFolder } from "../stack/run-folder.ts";
 import { createRunFolder } from "../stack/run-folder.ts";
-import { ROLES_KV_HOST_MIB } from "../stack/replica-roles.ts";
 import { providePoolSecrets, provideSecrets } from "../stack/secrets.ts";
 import type { StackWiring } from "../stack/stack.ts";
 import { runStack } from "../stack/stack.ts";
@@ -40,6 +40,7 @@ import { PACKAGE_ROOT } from "../wrangler.ts";
 const DEFAULT_FILE = "sluice.local.yaml";
 /** As an engine takes it. */
 const KV_HOST_MIB_MAX = 1_000_000;
+const Role = z.enum(REPLICA_ROLES);
 const ROLES_EXPECTED = "Expected prefill, decode or mixed, with commas between them";
 const RUNTIMES = ["auto", "wasm", "node", "webgpu"] as const;
 
@@ -71,8 +72,13 @@ const FLAGS = z.object({
     }),
   roles: z
     .string()
+    // Said once, however many of them are wrong.
+    .refine((text) => text.split(",").every((role) => Role.safeParse(role).success), {
+      error: ROLES_EXPECTED,
+      abort: true,
+    })
     .transform((text) => text.split(","))
-    .pipe(z.array(z.enum(REPLICA_ROLES, ROLES_EXPECTED)))
+    .pipe(z.array(Role))
     .optional()
     .register(FLAG_HELP, {
       valueName: "ROLE,…",

@@ -1,8 +1,6 @@
 import type { ReplicaRole } from "../../src/protocol/engine-api.ts";
+import { problemOfRoles } from "../../src/protocol/problem-of-roles.ts";
 import type { EnginePlan } from "./stack-plan.ts";
-
-/** Memory for what comes from the others, where roles are given and nothing is said of it. */
-export const ROLES_KV_HOST_MIB = 64;
 
 /**
  * Gives each engine of the one local pool its role, in the order of their URLs. Returns a sentence instead where
@@ -29,10 +27,5 @@ function problemOf(roles: readonly ReplicaRole[], engineCount: number): string |
   if (roles.length !== engineCount) {
     return `names ${roles.length} roles, and there are ${engineCount} engines`;
   }
-  if (roles.every((role) => role === "prefill"))
-    return "has nobody decode: expected decode or mixed";
-  if (roles.every((role) => role === "decode")) {
-    return "has nobody compute prompts: expected prefill or mixed";
-  }
-  return undefined;
+  return problemOfRoles(roles);
 }

@@ -7,8 +7,8 @@ import type { FromEngine, LeaseAnswer, LendCall, ToEngine } from "./kv-messages.
 export interface OpenLease {
   readonly kind: "lent";
   readonly blocks: number;
-  /** The bytes of some blocks; `undefined` once the lease has ended. */
-  read(from: number, count: number): Promise<Uint8Array | undefined>;
+  /** The bytes of some blocks, the caller's from now on; `undefined` once the lease has ended. */
+  read(from: number, count: number): Promise<Uint8Array<ArrayBuffer> | undefined>;
   /** Gives the blocks back; whatever has become of them. */
   close(): void;
 }
@@ -20,11 +20,13 @@ export class KvLender {
   readonly #port: MessagePort;
   readonly #open = new Map<number, (answer: Answer | undefined) => void>();
   #calls = 0;
+  #isOver = false;
 
   /** The other end of the port has come to its end with the engine's thread: nothing is answered any more. */
   constructor(port: MessagePort) {
     this.#port = port;
     port.on("close", () => {
+      this.#isOver = true;
       for (const resolve of this.#open.values()) resolve(undefined);
       this.#open.clear();
     });
@@ -56,6 +58,7 @@ export class KvLender {
   }
 
   async #ask(callOf: (call: number) => LendCall): Promise<Answer | undefined> {
+    if (this.#isOver) return undefined;
     this.#calls += 1;
     const call = callOf(this.#calls);
     return new Promise((resolve) => {

@@ -3,6 +3,8 @@ import { KV_BLOCKS_PATH, type KvBlocksRequest } from "../../src/protocol/kv-bloc
 import { messageOf } from "../engine/message-of.ts";
 import { decodeBlock, fileBytesOf, KV_LAYOUT } from "../kv-tiers/kv-block-file.ts";
 import type { FetchOutcome, FromEngine, PeerFetch, ToEngine } from "./kv-messages.ts";
+import type { KvNeighbours } from "./kv-neighbours.ts";
+import { loadNear } from "./load-near.ts";
 
 /** Blocks go to the engine's thread in pieces of about so many bytes, as they come. */
 const PIECE_BYTES = 2 ** 20;
@@ -11,11 +13,14 @@ const PIECE_BYTES = 2 ** 20;
 export class KvLoader {
   readonly #port: MessagePort;
   readonly #secret: string;
+  readonly #neighbours: KvNeighbours | undefined;
   readonly #open = new Map<number, AbortController>();
 
-  constructor(port: MessagePort, secret: string) {
+  /** Who is among the neighbours is asked in memory, everybody else over HTTP and with the secret. */
+  constructor(port: MessagePort, secret: string, neighbours?: KvNeighbours) {
     this.#port = port;
     this.#secret = secret;
+    this.#neighbours = neighbours;
   }
 
   hear(message: Extract<FromEngine, { kind: "fetch" | "give-up" }>): void {
@@ -41,6 +46,15 @@ export class KvLoader {
   }
 
   async #load(wanted: PeerFetch, signal: AbortSignal): Promise<FetchOutcome> {
+    const neighbour = this.#neighbours?.lenderOf(wanted.url);
+    if (neighbour === undefined) return this.#loadFar(wanted, signal);
+    return loadNear(neighbour, wanted, {
+      signal,
+      pass: (from, bytes) => this.#passBlocks(wanted.fetch, from, bytes),
+    });
+  }
+
+  async #loadFar(wanted: PeerFetch, signal: AbortSignal): Promise<FetchOutcome> {
     const response = await fetch(`${wanted.url}${KV_BLOCKS_PATH}`, {
       method: "POST",
       headers: { authorization: `Bearer ${this.#secret}`, "content-type": "application/json" },
@@ -69,7 +83,11 @@ export class KvLoader {
 
   #pass(fetch: number, reader: BlockReader): void {
     const { from, bytes } = reader.take();
-    if (bytes.byteLength > 0) this.#post({ kind: "blocks", fetch, from, bytes }, [bytes.buffer]);
+    if (bytes.byteLength > 0) this.#passBlocks(fetch, from, bytes);
+  }
+
+  #passBlocks(fetch: number, from: number, bytes: Uint8Array<ArrayBuffer>): void {
+    this.#post({ kind: "blocks", fetch, from, bytes }, [bytes.buffer]);
   }
 
   #post(message: ToEngine, transfer: readonly ArrayBuffer[] = []): void {

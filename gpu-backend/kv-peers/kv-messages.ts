@@ -54,7 +54,11 @@ export interface PeerFetch {
 /** From the engine's thread. */
 export type FromEngine =
   | { readonly kind: "lease"; readonly call: number; readonly answer: LeaseAnswer }
-  | { readonly kind: "bytes"; readonly call: number; readonly bytes: Uint8Array | undefined }
+  | {
+      readonly kind: "bytes";
+      readonly call: number;
+      readonly bytes: Uint8Array<ArrayBuffer> | undefined;
+    }
   | ({ readonly kind: "fetch" } & PeerFetch)
   /** Nobody waits for it any more. */
   | { readonly kind: "give-up"; readonly fetch: number };

@@ -4,14 +4,13 @@ import * as z from "zod";
 import { KV_BLOCK_COUNT_HEADER, KvBlocksRequest } from "../../src/protocol/kv-blocks.ts";
 import { LEASE_MS } from "../kv-peers/kv-exchange.ts";
 import type { KvLender, OpenLease } from "../kv-peers/kv-lender.ts";
+import { pieceBlocksOf } from "../kv-peers/piece-blocks.ts";
 import { encodeBlock, fileBytesOf, KV_LAYOUT } from "../kv-tiers/kv-block-file.ts";
 import type { AppContext, EngineEnvironment } from "./app-context.ts";
 import { ProblemError } from "./problem-error.ts";
 import { readRequest } from "./read-request.ts";
 
 const SCHEMAS = { request: KvBlocksRequest, inert: z.object({}) };
-/** Copied between two steps at once, so that nobody's step waits long for it. */
-const PIECE_BYTES = 2 ** 20;
 /** Leases end within so long. */
 const BUSY_RETRY_MS = LEASE_MS;
 
@@ -65,7 +64,7 @@ function blockStream(
   blockBytes: number,
   outgoing: ServerResponse,
 ): ReadableStream<Uint8Array> {
-  const pieceBlocks = Math.max(1, Math.floor(PIECE_BYTES / blockBytes));
+  const pieceBlocks = pieceBlocksOf(blockBytes);
   let from = 0;
   let timer: NodeJS.Timeout | undefined;
   const end = () => {

@@ -48,6 +48,7 @@ describe("sluice up refuses to start", () => {
     expect(await up("--roles=prefill,judge")).toContain(
       '--roles: Expected prefill, decode or mixed, with commas between them, found "prefill,judge"',
     );
+    expect((await up("--roles=judge,jury")).match(/--roles: /g)).toHaveLength(1);
     expect(await up("--roles=prefill,decode", "--kv-host-mib=0")).toContain(
       "--kv-host-mib: expected more than 0 with --roles",
     );

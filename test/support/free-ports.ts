@@ -34,6 +34,16 @@ export async function takeFreePorts(count: number): Promise<readonly number[]> {
   return ports;
 }
 
+/** Returns two such ports of which the second is the one after the first. */
+export async function takeAdjacentPorts(): Promise<readonly [number, number]> {
+  for (let tries = 0; tries < PORTS_PER_PROCESS; tries++) {
+    // oxlint-disable-next-line no-await-in-loop -- until there are two
+    const [first = 0, second = 0] = await takeFreePorts(2);
+    if (second === first + 1) return [first, second];
+  }
+  throw new Error("No two ports of this process are free");
+}
+
 function listenAt(port: number): Promise<ReturnType<typeof createServer> | undefined> {
   return new Promise((resolve) => {
     const listener = createServer();

@@ -4,6 +4,7 @@ import { parseSettings } from "../../gpu-backend/settings.ts";
 import type { ChatCompletion, ChatCompletionChunk } from "../../src/protocol/chat-response.ts";
 import type { Completion } from "../../src/protocol/completion-response.ts";
 import type { ErrorEnvelope } from "../../src/protocol/errors.ts";
+import type { KvNeighbours } from "../../gpu-backend/kv-peers/kv-neighbours.ts";
 import type { EngineHold } from "./engine-hold.mjs";
 import { eventually } from "./eventually.ts";
 
@@ -33,12 +34,13 @@ export const ENGINE_START_MS_MAX = 60_000;
 
 /**
  * Starts an engine by the flags it would be started with; the secret is the environment's. Its thread is in the
- * hands of `hold`, if there is one.
+ * hands of `hold`, if there is one; KV goes in memory between those with the same `neighbours`.
  */
 export async function startEngine(
   flags: readonly string[] = [],
   secret?: string,
   hold?: EngineHold,
+  neighbours?: KvNeighbours,
 ): Promise<TestEngine> {
   const argv = ["--port", "0", "--kv-blocks", "256", "--drain-ms", "0", ...flags];
   const parsed = parseSettings(argv, { SLUICE_REPLICA_SECRET: secret });
@@ -48,6 +50,7 @@ export async function startEngine(
   const engine = await runEngine(
     parsed.settings,
     createLog((line) => log.push(JSON.parse(line))),
+    neighbours,
   ).finally(release);
   const { url } = engine;
   const send = (path: string, init: RequestInit = {}): Promise<Response> => {
