@@ -33,7 +33,7 @@ export interface DraftForecasts {
   readonly draft: StepForecast;
 }
 
-/** What a draft model is asked costs more than its steps and ours: it has to promise so much more to be begun. */
+/** What drafting has to gain before it begins: it costs more than the steps that are forecast. */
 const GAIN_TO_BEGIN = 1.1;
 
 /**

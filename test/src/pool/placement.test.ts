@@ -266,6 +266,7 @@ describe("Placement", () => {
     });
 
     test("excess goes to an empty replica, where it is in nobody's way", () => {
+      expect(couldGo(boundMs / 10)).toBe(false);
       expect(couldGo(boundMs / 10, { busy: {} })).toBe(true);
     });
   });

@@ -209,6 +209,16 @@ describe("a copied text", () => {
   });
 });
 
+/** What was guessed comes, and each time a token that was not said before. */
+function commitAllDrafts(engine: Engine, batch: Batch): void {
+  const next = 100 + (batch.rows[0]?.startPosition ?? 0);
+  commitChosen(
+    engine,
+    batch,
+    draftsOf(batch).map((drafts) => [...drafts, next]),
+  );
+}
+
 describe("draft wishes", () => {
   const speculation = { looksUp: true, drafts: true, draftTokensMax: 4 };
   const options = { speculation, forecast: costs(1, 0.01), hashBlock: hashBlockReadably };
@@ -242,14 +252,7 @@ describe("draft wishes", () => {
     const asked = Array.from({ length: 7 }, () => {
       const wishes = engine.draftWishes(costs(0.01, 0));
       for (const { id } of wishes) engine.offerDrafts(id, [8]);
-      const batch = planStep(engine);
-      // What was guessed comes, and each time a token that was not said before.
-      const next = 100 + (batch.rows[0]?.startPosition ?? 0);
-      commitChosen(
-        engine,
-        batch,
-        draftsOf(batch).map((drafts) => [...drafts, next]),
-      );
+      commitAllDrafts(engine, planStep(engine));
       return wishes.length;
     });
     // The fourth step goes without, to see what it takes.
@@ -312,12 +315,7 @@ describe("draft wishes", () => {
       }
       const batch = planStep(engine);
       believed.record(workOf(batch), 0.2 + 0.8 * batch.totalTokens);
-      const next = 100 + (batch.rows[0]?.startPosition ?? 0);
-      commitChosen(
-        engine,
-        batch,
-        draftsOf(batch).map((drafts) => [...drafts, next]),
-      );
+      commitAllDrafts(engine, batch);
       return wishes.length;
     });
     expect(asked[0]).toBe(1);
