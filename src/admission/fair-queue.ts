@@ -25,6 +25,13 @@ export interface HeadsQuery {
 /** Behind so many of a tenant's requests that are held nobody looks for another one of its. */
 const HELD_PASSED_MAX = 32;
 
+/** What is left of a tenant's requests, and where the next one stands. */
+interface Line {
+  readonly requestIds: Generator<RequestId, undefined>;
+  next: RequestId | undefined;
+  startsAtMs: number;
+}
+
 /** A queue without requests. */
 export function emptyFairQueue(): FairQueueState {
   return { costs: new VirtualCost().state, lanes: new Map() };
@@ -95,29 +102,45 @@ export class FairQueue {
    * one stands where its first one's cost will have put the tenant.
    */
   heads({ max, perTenantMax, virtualCostOf, isHeld }: HeadsQuery): RequestId[] {
-    const heads: { readonly requestId: RequestId; readonly startsAtMs: number }[] = [];
+    const lines: Line[] = [];
     // No tenant behind the first `max` can have one of the first `max` requests.
     for (const tenantId of this.#costs.first(max)) {
-      let startsAtMs = this.#costs.counterOf(tenantId);
-      for (const requestId of this.#firstOf(tenantId, perTenantMax, isHeld)) {
-        heads.push({ requestId, startsAtMs });
-        startsAtMs += virtualCostOf(requestId);
+      const requestIds = this.#firstOf(tenantId, perTenantMax, isHeld);
+      const { value: next } = requestIds.next();
+      if (next !== undefined) {
+        lines.push({ requestIds, next, startsAtMs: this.#costs.counterOf(tenantId) });
       }
     }
-    heads.sort((a, b) => a.startsAtMs - b.startsAtMs);
-    return heads.slice(0, max).map(({ requestId }) => requestId);
+    const heads: RequestId[] = [];
+    while (heads.length < max) {
+      const line = firstLineOf(lines);
+      if (line?.next === undefined) break;
+      heads.push(line.next);
+      line.startsAtMs += virtualCostOf(line.next);
+      line.next = line.requestIds.next().value;
+    }
+    return heads;
   }
 
-  #firstOf(
+  /** A tenant's first requests, found one by one as far as somebody asks for them. */
+  *#firstOf(
     tenantId: TenantId,
     max: number,
     isHeld?: (requestId: RequestId) => boolean,
-  ): readonly RequestId[] {
-    const lane = this.#laneOf.get(tenantId);
-    if (lane === undefined) return [];
-    if (isHeld === undefined) return lane.firstKeys(max);
-    const looked = lane.firstKeys(max + HELD_PASSED_MAX);
-    return looked.filter((requestId) => !isHeld(requestId)).slice(0, max);
+  ): Generator<RequestId, undefined> {
+    let passed = 0;
+    let found = 0;
+    for (const requestId of this.#laneOf.get(tenantId)?.inOrder() ?? []) {
+      if (isHeld?.(requestId) === true) {
+        passed += 1;
+        if (passed > HELD_PASSED_MAX) return undefined;
+        continue;
+      }
+      yield requestId;
+      found += 1;
+      if (found >= max) return undefined;
+    }
+    return undefined;
   }
 
   checkInvariants(): void {
@@ -130,4 +153,14 @@ export class FairQueue {
       lane.checkInvariants();
     }
   }
+}
+
+/** The line of whoever is next: among equals that of the first tenant. */
+function firstLineOf(lines: readonly Line[]): Line | undefined {
+  let first: Line | undefined;
+  for (const line of lines) {
+    if (line.next === undefined) continue;
+    if (first === undefined || line.startsAtMs < first.startsAtMs) first = line;
+  }
+  return first;
 }

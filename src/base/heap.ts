@@ -75,25 +75,31 @@ export class KeyedHeap<Key extends string | number> {
     return true;
   }
 
-  /**
-   * The first keys in order, without removing them: O(n log n) in `count`, whatever the heap's size.
-   */
+  /** The first keys in order, without removing them: O(n²) in `count` at the most, whatever the heap's size. */
   firstKeys(count: number): Key[] {
     const keys: Key[] = [];
+    for (const key of this.inOrder()) {
+      if (keys.length >= count) break;
+      keys.push(key);
+    }
+    return keys;
+  }
+
+  /** The keys in order, without removing them, as far as somebody asks for them; nothing is changed meanwhile. */
+  *inOrder(): Generator<Key> {
     // Children of what was taken: the next key is always one of them.
     const frontier = this.size > 0 ? [0] : [];
-    while (keys.length < count && frontier.length > 0) {
+    while (frontier.length > 0) {
       let best = 0;
       for (let i = 1; i < frontier.length; i++) {
         if (this.#isBefore(frontier[i] ?? 0, frontier[best] ?? 0)) best = i;
       }
       const [index = 0] = frontier.splice(best, 1);
-      keys.push(this.#at(index).key);
+      yield this.#at(index).key;
       for (const child of [2 * index + 1, 2 * index + 2]) {
         if (child < this.size) frontier.push(child);
       }
     }
-    return keys;
   }
 
   /** All keys, in no order that means anything. */
