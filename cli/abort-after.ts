@@ -10,3 +10,14 @@ export function abortAfter(ms: number, also?: AbortSignal): AbortSignal {
   also?.addEventListener("abort", () => controller.abort(also.reason), { once: true });
   return controller.signal;
 }
+
+/** Returns a signal that aborts with the first of these; held by them, which `AbortSignal.any`'s is not. */
+export function abortWith(signals: readonly AbortSignal[]): AbortSignal {
+  const controller = new AbortController();
+  for (const signal of signals) {
+    const onAbort = (): void => controller.abort(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+  }
+  return controller.signal;
+}

@@ -4,6 +4,7 @@ import { thingsOf, toThingLine } from "../src/tenants/configuration-rows.ts";
 import type { LiveConfiguration } from "../src/tenants/live-configuration.ts";
 import { CONFIGURATION_LIMITS } from "../src/tenants/live-configuration.ts";
 import { abortAfter } from "./abort-after.ts";
+import { unlessAborted } from "./unless-aborted.ts";
 import { CommandFailure, messageOf } from "./command.ts";
 
 /** A gateway's admin API: where it is and the key to it. */
@@ -210,23 +211,29 @@ async function exchange(
   const url = `${gatewayUrl}/admin/v1${path}${parameters.size === 0 ? "" : `?${parameters.toString()}`}`;
   const text = lines ?? (body === undefined ? undefined : JSON.stringify(body));
   const contentType = lines === undefined ? "application/json" : "application/x-ndjson";
+  const signal = abortAfter(withinMs);
   let response: Response;
+  let answer: unknown;
   try {
-    response = await fetch(url, {
+    const asked = fetch(url, {
       method,
       headers: {
         authorization: `Bearer ${adminKey}`,
         ...(text !== undefined && { "content-type": contentType }),
       },
       ...(text !== undefined && { body: text }),
-      signal: abortAfter(withinMs),
+      signal,
     });
+    response = await unlessAborted(asked, signal);
+    answer = await unlessAborted(
+      response.json().catch(() => undefined),
+      signal,
+    );
   } catch (error) {
     // fetch's own message says no more than that it failed; the cause says why.
     const cause = error instanceof Error ? (error.cause ?? error) : error;
     throw new NoAnswer(`No answer from ${url}: ${messageOf(cause)}`);
   }
-  const answer: unknown = await response.json().catch(() => undefined);
   if (response.ok) return answer;
   const envelope = Envelope.safeParse(answer);
   const reason = envelope.success ? envelope.data.error.message : "no reason was given";

@@ -1,5 +1,6 @@
 import type { ProbeAnswer } from "../../src/adapters/engine-adapter.ts";
 import { abortAfter } from "../abort-after.ts";
+import { unlessAborted } from "../unless-aborted.ts";
 import { messageOf } from "../command.ts";
 
 const ANSWER_MS_MAX = 5_000;
@@ -28,13 +29,10 @@ export async function askServer(
   try {
     const headers = new Headers(init.headers);
     if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
-    const response = await fetch(`${baseUrl}${path}`, {
-      ...init,
-      headers,
-      redirect: "manual",
-      signal: abortAfter(ANSWER_MS_MAX),
-    });
-    const text = await readText(response);
+    const signal = abortAfter(ANSWER_MS_MAX);
+    const asked = fetch(`${baseUrl}${path}`, { ...init, headers, redirect: "manual", signal });
+    const response = await unlessAborted(asked, signal);
+    const text = await unlessAborted(readText(response), signal);
     const contentType = response.headers.get("content-type") ?? "";
     return { kind: "answered", answer: { status: response.status, text, contentType } };
   } catch (error) {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { LiveConfiguration } from "../../src/tenants/live-configuration.ts";
 import type { AdminAccess } from "../admin-client.ts";
 import { applyConfiguration, NoAnswer } from "../admin-client.ts";
+import { unlessAborted } from "../unless-aborted.ts";
 
 /** Far more than a busy machine takes for a small file, and what each key adds. */
 const HEARD_WITHIN_MS = 15_000;
@@ -24,7 +25,7 @@ export async function applyUntilHeard(
     signal.throwIfAborted();
     try {
       // oxlint-disable-next-line no-await-in-loop -- one try after the other
-      await applyConfiguration(admin, configuration, { withinMs });
+      await unlessAborted(applyConfiguration(admin, configuration, { withinMs }), signal);
       return;
     } catch (error) {
       if (!(error instanceof NoAnswer)) throw error;

@@ -5,6 +5,7 @@ import type { ReplicaCondition } from "../../src/replicas/replica-condition.ts";
 import type { AdminAccess } from "../admin-client.ts";
 import { fetchStatus } from "../admin-client.ts";
 import { abortAfter } from "../abort-after.ts";
+import { unlessAborted } from "../unless-aborted.ts";
 import type { Child } from "./child.ts";
 import { FailureStreak } from "./failure-streak.ts";
 import { isBuildFailure } from "./gateway-child.ts";
@@ -83,11 +84,10 @@ const Misconfigured = z.object({
 });
 
 async function askHealth(url: string, withinMs: number): Promise<Health> {
+  const signal = abortAfter(withinMs);
   try {
-    const response = await fetch(`${url}/health`, {
-      signal: abortAfter(withinMs),
-    });
-    const answer: unknown = await response.json();
+    const response = await unlessAborted(fetch(`${url}/health`, { signal }), signal);
+    const answer: unknown = await unlessAborted(response.json(), signal);
     if (response.ok) return { kind: "serving" };
     const misconfigured = Misconfigured.safeParse(answer);
     if (!misconfigured.success) return { kind: "silent" };

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AdminAccess } from "../admin-client.ts";
 import { closePool } from "../admin-client.ts";
-import { abortAfter } from "../abort-after.ts";
+import { abortAfter, abortWith } from "../abort-after.ts";
 import { applyUntilHeard } from "./apply-until-heard.ts";
 import type { ChildPlan } from "./child.ts";
 import { Child } from "./child.ts";
@@ -64,7 +64,7 @@ export async function runStack(
   onReady: () => void,
 ): Promise<void> {
   const lost = new AbortController();
-  const over = AbortSignal.any([ending.stop, lost.signal]);
+  const over = abortWith([ending.stop, lost.signal]);
   const lose = (failure: unknown) => {
     if (!over.aborted) lost.abort(failure);
   };
@@ -161,7 +161,7 @@ async function becomeReady(
   over: AbortSignal,
 ): Promise<void> {
   const tooLong = abortAfter(READY_WITHIN_MS);
-  const signal = AbortSignal.any([over, tooLong]);
+  const signal = abortWith([over, tooLong]);
   const admin = adminAccessOf(wiring);
   let awaited = "the gateway to answer";
   try {
