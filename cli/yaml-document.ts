@@ -37,6 +37,9 @@ interface RepeatedKey {
   readonly firstLine: number;
 }
 
+const STACK_IS_FULL = "Maximum call stack size exceeded";
+const TOO_DEEP: YamlFault = { line: 1, message: "Expected far fewer levels, one within the other" };
+
 /** Parses one YAML document; its faults are all told at once. */
 export function parseYaml(
   text: string,
@@ -48,6 +51,10 @@ export function parseYaml(
   // and as a fault of the text it would hide everything that is wrong with the content.
   const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
   const lineAt = (offset: number) => Math.max(lineCounter.linePos(offset).line, 1);
+  // The parser goes one call deeper with each level, and when it can no deeper complains of each of them.
+  if (document.errors.some(({ message }) => message === STACK_IS_FULL)) {
+    return { kind: "invalid", faults: [TOO_DEEP] };
+  }
   const faults = [
     ...document.errors.map((error) => ({ line: lineAt(error.pos[0]), message: messageOf(error) })),
     ...listUnresolvedAliases(document).map(({ source, range }) => ({
@@ -62,6 +69,7 @@ export function parseYaml(
     const repeatedKeys = findRepeatedKeys(document, lineAt);
     return { kind: "ok", document: { value: document.toJS(), lineOf, repeatedKeys } };
   } catch (error) {
+    if (error instanceof RangeError) return { kind: "invalid", faults: [TOO_DEEP] };
     // Aliases of aliases of aliases: the text is small, the value would not be.
     if (!(error instanceof ReferenceError)) throw error;
     return { kind: "invalid", faults: [{ line: 1, message: error.message }] };

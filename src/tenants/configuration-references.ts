@@ -60,7 +60,7 @@ export function findReferenceProblems(document: unknown, rules: KeyRules): Confi
     ...keys.flatMap(validityProblems),
     ...tenants.flatMap((tenant) => keyLimitProblems(tenant, defaults)),
     ...tooManyKeys(keys),
-    ...findOvercommittedPools({ models, tenants, defaults }),
+    ...findOvercommittedPools({ models, pools, tenants, defaults }),
   ];
 }
 

@@ -51,16 +51,19 @@ export function resolveShares(
   );
 }
 
-/** Finds the pools of which more is guaranteed, in so many words, than can be kept. */
+/** Finds the pools of which more is guaranteed, in so many words, than can be kept; of those that there are. */
 export function findOvercommittedPools({
   models,
+  pools: existing,
   tenants,
   defaults,
 }: {
   readonly models: readonly Part[];
+  readonly pools: readonly Part[];
   readonly tenants: readonly Part[];
   readonly defaults: Part;
 }): ConfigurationProblem[] {
+  const names = new Set(existing.map(nameOf));
   const poolOfModel = new Map(models.map((model) => [nameOf(model), child(model, "pool").value]));
   const ratioByPool = new Map<string, number>();
   for (const tenant of tenants) {
@@ -71,7 +74,8 @@ export function findOvercommittedPools({
       typeof value === "string" ? poolOfModel.get(value) : undefined,
     );
     for (const pool of new Set(pools)) {
-      if (typeof pool === "string") ratioByPool.set(pool, (ratioByPool.get(pool) ?? 0) + ratio);
+      if (typeof pool !== "string" || !names.has(pool)) continue;
+      ratioByPool.set(pool, (ratioByPool.get(pool) ?? 0) + ratio);
     }
   }
   return [...ratioByPool].flatMap(([pool, ratio]) =>

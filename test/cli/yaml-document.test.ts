@@ -112,4 +112,11 @@ describe("parseYaml()", () => {
     });
     expect(parseYaml(["a: &a x", ...bomb].join("\n")).kind).toBe("invalid");
   });
+
+  test.each([3_000, 20_000])("%i levels are one fault, closed or not", (levels) => {
+    const faults = [{ line: 1, message: "Expected far fewer levels, one within the other" }];
+    const deep = `a: ${"[".repeat(levels)}`;
+    expect(parseYaml(deep)).toEqual({ kind: "invalid", faults });
+    expect(parseYaml(deep + "]".repeat(levels))).toEqual({ kind: "invalid", faults });
+  });
 });

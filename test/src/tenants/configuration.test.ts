@@ -368,6 +368,14 @@ describe("parseConfiguration()", () => {
     ]);
   });
 
+  test("of a pool that there is not, nothing is said but that", () => {
+    const tenants = { acme: { keys: [], models: ["tiny"], share: { guaranteed: "95%" } } };
+    const problems = problemsOf({ models: { tiny: { pool: "nowhere" } }, pools: {}, tenants });
+    expect(problems.filter((problem) => problem.includes("nowhere"))).toEqual([
+      expect.stringContaining("models.tiny.pool: "),
+    ]);
+  });
+
   test("also what only the parts of a file together show, beside what is wrong with each", () => {
     const problems = problemsOf(
       parseYaml(`
