@@ -52,7 +52,7 @@ const FLAGS = z.object({
     .transform((text) => text.split("..").map(Number))
     .refine(
       ([min = 0, max = min]) => min >= 1 && max >= min && max <= REPLICAS_MAX,
-      `Expected 1 to ${REPLICAS_MAX} replicas`,
+      `Expected 1 to ${REPLICAS_MAX} replicas, of a range the smaller number first`,
     )
     .default([1, 32])
     .register(FLAG_HELP, {

@@ -135,6 +135,10 @@ describe("sluice plan", () => {
     expect(stderr).toContain("Not simulated: the weights of the replicas of local");
     const plain = await runRecorded("plan", CONFIGURATION, ...words);
     expect(plain.stderr).not.toContain("Not simulated");
+    // Two a second for six seconds.
+    expect(plain.stdout).toMatch(/acme: \d\d? requests say little of a p99: plan more --seconds/);
+    const longer = await runRecorded("plan", CONFIGURATION, ...words, "--seconds", "90");
+    expect(longer.stdout).not.toContain("say little of a p99");
   });
 
   test("says when no pool is large enough, and of whom", async () => {
@@ -175,7 +179,11 @@ describe("sluice plan", () => {
     [["--traffic", LIGHT, "--trace", LIGHT], 2, "Expected either --traffic or --trace"],
     [[], 2, "Expected either --traffic or --trace"],
     [["--traffic", LIGHT, "--speed", "2"], 2, "--speed: Expected with --trace"],
-    [["--traffic", LIGHT, "--replicas", "4..2"], 2, "Expected 1 to 1024 replicas"],
+    [
+      ["--traffic", LIGHT, "--replicas", "4..2"],
+      2,
+      "Expected 1 to 1024 replicas, of a range the smaller number first",
+    ],
     [
       ["--traffic", LIGHT, "--pool", "nowhere"],
       1,
