@@ -6,16 +6,16 @@ export async function unlessAborted<Value>(
   promise: Promise<Value>,
   signal: AbortSignal,
 ): Promise<Value> {
-  let onAbort = (): void => undefined;
+  const settled = new AbortController();
   const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal.reason);
+    const onAbort = (): void => reject(signal.reason);
     if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort, { once: true });
+    else signal.addEventListener("abort", onAbort, { once: true, signal: settled.signal });
   });
   try {
     return await Promise.race([promise, aborted]);
   } finally {
-    signal.removeEventListener("abort", onAbort);
+    settled.abort();
     // Nobody hears of it any more, and that is no fault.
     promise.catch(() => undefined);
   }
