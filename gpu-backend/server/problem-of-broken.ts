@@ -6,6 +6,7 @@ import type { AppContext, ServedModel } from "./app-context.ts";
 import { problemOfRefusal } from "./refusal.ts";
 
 const RETRY_AFTER_FAILURE_MS = 1000;
+const STOPPED = "The model server was stopped before the answer was complete";
 
 /** What was asked of the engine. */
 export interface BrokenRequest {
@@ -45,7 +46,11 @@ export function problemOfBroken(
       // gone is a reason to try another one.
       return engine.condition === "serving" || engine.condition === "draining"
         ? { code: "internal_error" }
-        : { code: "upstream_error", retryAfterMs: RETRY_AFTER_FAILURE_MS };
+        : {
+            code: "upstream_error",
+            retryAfterMs: RETRY_AFTER_FAILURE_MS,
+            ...(engine.condition === "closed" && { message: STOPPED }),
+          };
   }
   return unreachable(part);
 }

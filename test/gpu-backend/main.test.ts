@@ -82,7 +82,10 @@ test(
     program.child.kill("SIGINT");
     const answer = await readStream(running);
     expect(answer.finishReasons).toEqual([]);
-    expect(JSON.parse(answer.lastData)).toMatchObject({ error: { code: "upstream_error" } });
+    const message = "The model server was stopped before the answer was complete";
+    expect(JSON.parse(answer.lastData)).toMatchObject({
+      error: { code: "upstream_error", message },
+    });
     expect(await program.ended).toBe(0);
   },
   START_MS_MAX,
