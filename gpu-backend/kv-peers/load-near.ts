@@ -35,7 +35,7 @@ export async function loadNear(
           message: "the lease has ended: what runs there needed its blocks",
         };
       }
-      if (!signal.aborted) pass(from, bytes);
+      pass(from, bytes);
       from += count;
     }
     return { kind: "done" };
