@@ -98,13 +98,27 @@ function splitWords(words: readonly string[], flags: z.ZodObject) {
     ]),
   );
   try {
-    return parseArgs({ args: [...words], allowPositionals: true, options });
+    return parseArgs({ args: joinNegatives(words), allowPositionals: true, options });
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     // Node's message goes on about positionals that start with a dash; its first sentence is enough.
     const [sentence = error.message] = error.message.split(". ");
     throw new WrongUse(sentence);
   }
+}
+
+/** A number below 0 behind a flag is its value, to be judged as any other: Node asks what is meant by it. */
+function joinNegatives(words: readonly string[]): string[] {
+  const joined: string[] = [];
+  for (const word of words) {
+    const before = joined.at(-1);
+    if (/^-\d/.test(word) && before !== undefined && /^--[^=]+$/.test(before)) {
+      joined[joined.length - 1] = `${before}=${word}`;
+    } else {
+      joined.push(word);
+    }
+  }
+  return joined;
 }
 
 function listFlags(flags: z.ZodObject): readonly ({ readonly name: string } & FlagHelp)[] {

@@ -62,6 +62,12 @@ describe("parseWords()", () => {
     );
   });
 
+  test("a number below 0 is a value like any other", () => {
+    const fault = '--port: Expected a whole number from 1 to 65535, found "-1"';
+    expect(faultOf("--port", "-1")).toBe(fault);
+    expect(faultOf("--port=-1")).toBe(fault);
+  });
+
   test("an unknown flag, a missing value and a surplus word are wrong use", () => {
     expect(faultOf("--prot", "1")).toBe("Unknown option '--prot'");
     expect(faultOf("--port")).toContain("--port <value>");
