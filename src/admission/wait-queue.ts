@@ -43,7 +43,7 @@ const DEADLINE_HORIZON_MS = 60_000;
  * How many of a tenant's requests are candidates: its first may be too large where a later one fits, or have too
  * little time left where a later one has enough. With 4 those that were nearly late stood before all others.
  */
-const TENANT_CANDIDATES_MAX = 16;
+const TENANT_CANDIDATES_MAX = 8;
 
 /** Whose turn it always is in a queue that is not fair. */
 const EVERYBODY = TenantId.parse("everybody");

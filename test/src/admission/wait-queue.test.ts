@@ -58,13 +58,13 @@ describe("order", () => {
     expect(order(queue)).toEqual(["a1", "b1", "b2", "a2", "b3"]);
   });
 
-  test("of one tenant no more than sixteen are candidates", () => {
+  test("of one tenant no more than eight are candidates", () => {
     const queue = queueWith(["other", { tenantId: "b", costMs: 1_000 }]);
     const names = Array.from({ length: 20 }, (_, index) => `r${index}`);
     for (const [index, name] of names.entries()) {
       queue.add(waiting(name, { deadlineAtMs: index }), 0);
     }
-    expect(order(queue)).toEqual(["other", ...names.slice(0, 16)]);
+    expect(order(queue)).toEqual(["other", ...names.slice(0, 8)]);
     expect(order(queue, 0, 3)).toEqual(["other", "r0", "r1"]);
     expect(order(queue, 0, 0)).toEqual([]);
   });
