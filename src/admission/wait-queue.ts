@@ -39,11 +39,8 @@ const DEFAULTS: WaitQueueOptions = {
 const BAND_MS = 2_000;
 /** A later deadline counts as this one: its own tenant's urgent requests cannot pass it for ever. */
 const DEADLINE_HORIZON_MS = 60_000;
-/**
- * How many of a tenant's requests are candidates: its first may be too large where a later one fits, or have too
- * little time left where a later one has enough. With 4 those that were nearly late stood before all others.
- */
-const TENANT_CANDIDATES_MAX = 8;
+/** How many of a tenant's requests are candidates: its first may be too large where a later one fits. */
+const TENANT_CANDIDATES_MAX = 4;
 
 /** Whose turn it always is in a queue that is not fair. */
 const EVERYBODY = TenantId.parse("everybody");

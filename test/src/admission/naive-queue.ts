@@ -107,7 +107,7 @@ export class NaiveQueue {
         }
         const turns = [...heads].map(([tenantId, requests]) => ({
           ...this.#tenantOf({ tenantId, isInProfile }, band),
-          requests: requests.toSorted((a, b) => a.deadlineAtMs - b.deadlineAtMs).slice(0, 8),
+          requests: requests.toSorted((a, b) => a.deadlineAtMs - b.deadlineAtMs).slice(0, 4),
         }));
         for (;;) {
           const left = turns.filter(({ requests }) => requests.length > 0);
