@@ -6,8 +6,10 @@ import {
   isPair,
   isScalar,
   isSeq,
+  Lexer,
   LineCounter,
   parseDocument,
+  Parser,
   visit,
 } from "yaml";
 
@@ -37,8 +39,8 @@ interface RepeatedKey {
   readonly firstLine: number;
 }
 
-const STACK_IS_FULL = "Maximum call stack size exceeded";
-const TOO_DEEP: YamlFault = { line: 1, message: "Expected far fewer levels, one within the other" };
+/** Far more than any configuration has: each mapping and each list in another one is one or two. */
+const LEVELS_MAX = 200;
 
 /** Parses one YAML document; its faults are all told at once. */
 export function parseYaml(
@@ -46,15 +48,16 @@ export function parseYaml(
 ):
   | { readonly kind: "ok"; readonly document: YamlDocument }
   | { readonly kind: "invalid"; readonly faults: readonly YamlFault[] } {
+  const deepLine = findTooDeep(text);
+  if (deepLine !== undefined) {
+    const message = "Expected far fewer levels, one within the other";
+    return { kind: "invalid", faults: [{ line: deepLine, message }] };
+  }
   const lineCounter = new LineCounter();
   // Keys that are there twice are ours to find: yaml's own complaint does not say which key it is,
   // and as a fault of the text it would hide everything that is wrong with the content.
   const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
   const lineAt = (offset: number) => Math.max(lineCounter.linePos(offset).line, 1);
-  // The parser goes one call deeper with each level, and when it can no deeper complains of each of them.
-  if (document.errors.some(({ message }) => message === STACK_IS_FULL)) {
-    return { kind: "invalid", faults: [TOO_DEEP] };
-  }
   const faults = [
     ...document.errors.map((error) => ({ line: lineAt(error.pos[0]), message: messageOf(error) })),
     ...listUnresolvedAliases(document).map(({ source, range }) => ({
@@ -69,11 +72,25 @@ export function parseYaml(
     const repeatedKeys = findRepeatedKeys(document, lineAt);
     return { kind: "ok", document: { value: document.toJS(), lineOf, repeatedKeys } };
   } catch (error) {
-    if (error instanceof RangeError) return { kind: "invalid", faults: [TOO_DEEP] };
     // Aliases of aliases of aliases: the text is small, the value would not be.
     if (!(error instanceof ReferenceError)) throw error;
     return { kind: "invalid", faults: [{ line: 1, message: error.message }] };
   }
+}
+
+/**
+ * The line on which there are too many levels. To be looked for first: composing a document goes several calls
+ * deeper with each, and where the stack is full V8 may end the process instead of throwing.
+ */
+function findTooDeep(text: string): number | undefined {
+  const parser = new Parser();
+  let line = 1;
+  for (const lexeme of new Lexer().lex(text)) {
+    Array.from(parser.next(lexeme));
+    if (parser.stack.length > LEVELS_MAX) return line;
+    for (const character of lexeme) if (character === "\n") line += 1;
+  }
+  return undefined;
 }
 
 function messageOf({ code, message }: YAMLError): string {
